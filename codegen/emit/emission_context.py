@@ -20,6 +20,7 @@ from .c.c_tree import Assign, Block, Declaration, Directive, ExprStatement, For,
 from .c.memo_substitution import MemoSubstitution
 from .c.text_builder import SourceText, TextScope
 from .lane_analysis import LaneInfo
+from .partial_lanes import FirstLanes, LaneMask
 from .recorded_operands import RecordedOperands
 
 
@@ -46,9 +47,7 @@ class EmissionContext:
     sub_vector: int | None = None  # which one, while that is so
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
-    within: str | None = None  # from which lane to which a load is made
-    where: str | None = None  # the mask of those that a load is made for
-    part: CExpr | None = None  # the number of lanes that take part, the first ones, where not all do
+    mask: LaneMask | None = None  # the lanes that take part, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     substitution: MemoSubstitution = field(default_factory=MemoSubstitution)
     counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
@@ -101,6 +100,20 @@ class EmissionContext:
         before, self.sub_vector = self.sub_vector, share
         yield
         self.sub_vector = before
+
+    @contextmanager
+    def masked(self, mask: LaneMask) -> Iterator[None]:
+        """Where only some lanes take part."""
+        before, self.mask = self.mask, mask
+        try:
+            yield
+        finally:
+            self.mask = before
+
+    @property
+    def first_lanes(self) -> CExpr | None:
+        """The number of lanes that take part, if it is the first ones and not all do."""
+        return self.mask.count if isinstance(self.mask, FirstLanes) else None
 
     def number(self, n: int) -> Expr:
         """Always the same object for a number."""

@@ -13,10 +13,11 @@ from ...dsl.index.expr import Expr, Fn, Var
 from ..ir.tile_ir import Buffer
 from .addressing import address, element_text, lane_pointer, pointer_and_index
 from .c.c_expr import ATOM, BOOL, COMPARE, CExpr, storage
-from .c.c_tree import Assign, Declaration, ExprStatement, If, SetPart
+from .c.c_tree import Assign, Binary, Declaration, ExprStatement, If, SetPart
 from .cpu.prefetch import emit_prefetch
 from .emission_context import EmissionContext
 from .lane_analysis import LaneRegister
+from .partial_lanes import ChosenLanes, FirstLanes, LaneMask, LaneRange
 
 # elements: the steps from lane to lane that vector loads cover, each or every second element [fact: load instructions]
 BESIDE = (1, 2)
@@ -52,7 +53,7 @@ def _braces(ctx: EmissionContext, element: str, pieces: Sequence[str]) -> str:
 
 
 def has_masked_form(ctx: EmissionContext, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
-    """Whether an access has a form for a part of the lanes (`Context.part`)."""
+    """Whether an access has a form for a part of the lanes (`EmissionContext.mask`)."""
     if name in ctx.lanes.registers:
         return ctx.lanes.registers[name].named and not written
     step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
@@ -78,22 +79,30 @@ def load(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, 
     if step.constant in BESIDE:
         how = "load" if step.const == 1 else "load_even"
         pointer = lane_pointer(ctx, buffer, e)
-        if ctx.where is not None:
-            ctx.need("load_where", element, True)
-            return f"load_where_{element}x{ctx.width}({pointer}, {ctx.where})", True
-        if ctx.within is not None or ctx.part is not None:
-            part = ctx.part.text if ctx.part is not None else None
-            how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", part)
-            ctx.need(how, element, True)
-            return f"{how}_{element}x{ctx.width}({pointer}, {lanes})", True
-        ctx.need(how, element, True)
+        suffix, lanes = _masked(ctx.mask)
+        how = "load" if suffix == "_where" else how
+        ctx.need(f"{how}{suffix}", element, True)
+        if lanes:
+            return f"{how}{suffix}_{element}x{ctx.width}({pointer}, {lanes})", True
         if step.const == 1:
             emit_prefetch(ctx, buffer, e, pointer)
         return f"{how}_{element}x{ctx.width}({pointer})", True
-    how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part.text}")
-    how, lanes = (how, lanes) if ctx.within is None else ("gather_between", f", {ctx.within}")
-    ctx.need(how, element, True)
-    return f"{how}_{element}x{ctx.width}({lane_pointer(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
+    suffix, lanes = _masked(ctx.mask)
+    ctx.need(f"gather{suffix}", element, True)
+    args = [lane_pointer(ctx, buffer, e), ctx.text.index.text(step), *([lanes] if lanes else [])]
+    return f"gather{suffix}_{element}x{ctx.width}({', '.join(args)})", True
+
+
+def _masked(mask: LaneMask | None) -> tuple[str, str]:
+    """How the name of a helper that loads lanes ends, and the arguments that tell it the lanes."""
+    match mask:
+        case FirstLanes(count=count):
+            return "_part", count.text
+        case LaneRange(bounds=bounds):
+            return "_between", bounds
+        case ChosenLanes(bits=bits):
+            return "_where", bits
+    return "", ""
 
 
 def _load_register(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -152,21 +161,22 @@ def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr,
         ctx.text.add(Assign(f"{pointer}[{index}]", f"{value.at(ATOM)}[{last}]" if value.vector else value.text))
         return
     text = value.text if value.vector else splat(ctx, element, value)
+    part = ctx.first_lanes
     if step is None:
         t = ctx.text.temp()
         ctx.text.add(Declaration(ctx.element(element, True), t, text, const=True))
-        few = None if ctx.part is None else ctx.part.at(COMPARE + 1)
+        few = None if part is None else part.at(COMPARE + 1)
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = pointer_and_index(ctx, buffer, x)
             one = Assign(f"{pointer}[{index}]", f"{t}[{i}]")
             ctx.text.add(one if few is None else If(f"{i} < {few}", [one], short=True))
-    elif ctx.part is not None and step.constant != 1:
+    elif part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)
         shown = ctx.text.index.text(step)
-        ctx.text.add(ExprStatement(f"scatter_part({lane_pointer(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text})"))
-    elif ctx.part is not None:
+        ctx.text.add(ExprStatement(f"scatter_part({lane_pointer(ctx, buffer, e)}, {shown}, {part.text}, {text})"))
+    elif part is not None:
         ctx.need("store_part", element, True)
-        ctx.text.add(ExprStatement(f"store_part({lane_pointer(ctx, buffer, e)}, {ctx.part.text}, {text})", brief=True))
+        ctx.text.add(ExprStatement(f"store_part({lane_pointer(ctx, buffer, e)}, {part.text}, {text})", brief=True))
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
         fit = ctx.storing(using, buffer.dtype) if using else None
@@ -199,7 +209,7 @@ def _never(ctx: EmissionContext, buffer: Buffer, instr: Instr) -> str:
 def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr) -> None:
     register = ctx.lanes.registers[name]
     is_bool = register.buffer.dtype.kind == "bool"
-    text = value.text
+    text: str | Binary = value.code
     if not register.uniform and not value.vector and not ctx.in_lane:
         text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
     elif not register.uniform and ctx.in_lane and is_bool:
@@ -207,7 +217,7 @@ def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], val
     if name in ctx.packed:
         word, part = ctx.word(name, coords), ctx.part_of_word(name, coords)
         ctx.need("set_part", storage(register.buffer.dtype))
-        ctx.text.add(SetPart(storage(register.buffer.dtype), word, part, text))
+        ctx.text.add(SetPart(storage(register.buffer.dtype), word, part, str(text)))
         return
     kind = ctx.register_type(register.buffer, not register.uniform)
     if register.named:

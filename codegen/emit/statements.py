@@ -25,6 +25,7 @@ from .emission_context import EmissionContext, PrintedLoop
 from .instr_operands import instr_name, operand_arguments
 from .lane_analysis import LaneRegister, value_varies
 from .load_store import store
+from .partial_lanes import FirstLanes
 from .register_declarations import declarations, declare_where_set
 from .unroll_replay import UnrollReplay
 from .value_printer import ValuePrinter
@@ -261,10 +262,8 @@ class StatementPrinter:
                 self.block(s.body)
         if count is not None:
             part = lane_count(ctx, count)
-            ctx.part = part
-            with text.block(lambda: partial(CIf, f"{part.at(COMPARE + 1)} > 0")):
+            with ctx.masked(FirstLanes(part)), text.block(lambda: partial(CIf, f"{part.at(COMPARE + 1)} > 0")):
                 self.block(s.body)
-            ctx.part = None
             if whole:
                 other = text.body.pop()
                 text.body[-1] = with_else(text.body[-1], [other])
@@ -324,7 +323,7 @@ class StatementPrinter:
 
     def _register(self, s: Alloc, register: LaneRegister) -> None:
         ctx, text = self.ctx, self.ctx.text
-        if ctx.part is not None:
+        if ctx.mask is not None:
             self._inside.add(s.buffer.name)
         at = text.begin()
         scope = text.scopes[at]
@@ -355,7 +354,7 @@ class StatementPrinter:
         dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
         ctx.copies_only = isinstance(s.value, Load)
         value = self.values.stored(s.value, dtype, register is not None)
-        if register is not None and ctx.part is not None and s.buffer not in self._inside:
+        if register is not None and ctx.mask is not None and s.buffer not in self._inside:
             value = self.values.first_lanes(value, Load(s.buffer, s.coords, dtype))
         if s.atomic is None:
             return store(ctx, s.buffer, s.coords, value, s.using)

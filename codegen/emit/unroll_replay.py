@@ -45,7 +45,7 @@ class UnrollReplay:
     def replay(self, s: _S, show: Callable[[_S], None]) -> None:
         """Prints a statement of an unrolled loop, by `show` in the first iteration."""
         ctx = self.ctx
-        if not self._alike(s) or ctx.in_lane or ctx.part is not None:
+        if not self._alike(s) or ctx.in_lane or ctx.mask is not None:
             return show(s)
         key = id(s), ctx.sub_vector
         if key not in self._recorded:

@@ -47,6 +47,7 @@ from .cpu.masked_access import (
 )
 from .lane_analysis import compares_indices
 from .load_store import has_masked_form, lane_step, load, splat
+from .partial_lanes import ChosenLanes, FirstLanes, LaneRange
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _LOGIC = {"and": ("&&", "&", AND), "or": ("||", "|", OR)}
@@ -152,7 +153,7 @@ class ValuePrinter(Conversions):
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]
             a, b = args
-            return CExpr(f"{a.at(p)} {sign} {b.at(p + 1)}", out, vector, 0, p)
+            return CExpr.infix(a, sign, b, out, vector, p)
         if fn == "neg":
             return CExpr(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
         name = "fma" if fn == "fma" else f"m_{fn}"
@@ -266,15 +267,15 @@ class ValuePrinter(Conversions):
     def _in_part(self, v: Value, show: Callable[[Value], CExpr], t: str, count: CExpr, sample: CExpr) -> None:
         """Sets the first lanes of `t`, and zeros elsewhere. What all lanes read is there only if some lane takes part."""
         ctx, text = self.ctx, self.ctx.text
-        ctx.part, zeros = count, CExpr(f"({self._ctype(sample)}){{}}", sample.dtype, True)
-        if loads_one_element(ctx, v):
-            text.add(Assign(t, zeros.text))
-            with text.block(lambda: partial(If, f"{count.at(COMPARE + 1)} > 0")):
-                text.add(Assign(t, self._first_lanes(self._wide(show(v), sample), zeros).text))
-        else:
-            value = self._wide(show(v), sample)
-            text.add(Assign(t, value.text if loads_each_lane(ctx, v) else self._first_lanes(value, zeros).text))
-        ctx.part = None
+        zeros = CExpr(f"({self._ctype(sample)}){{}}", sample.dtype, True)
+        with ctx.masked(FirstLanes(count)):
+            if loads_one_element(ctx, v):
+                text.add(Assign(t, zeros.text))
+                with text.block(lambda: partial(If, f"{count.at(COMPARE + 1)} > 0")):
+                    text.add(Assign(t, self._first_lanes(self._wide(show(v), sample), zeros).text))
+            else:
+                value = self._wide(show(v), sample)
+                text.add(Assign(t, value.text if loads_each_lane(ctx, v) else self._first_lanes(value, zeros).text))
 
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """A load of the first lanes, and what the others have instead."""
@@ -282,12 +283,11 @@ class ValuePrinter(Conversions):
         count = first_lane_count(ctx, v, conds)
         if count is None:
             return None
-        ctx.part = count
-        loaded = show(v.value)
-        if not is_zero(v.otherwise):
-            loaded = self._first_lanes(*self._alike(loaded, show(v.otherwise)))
-        ctx.part = None
-        return loaded
+        with ctx.masked(FirstLanes(count)):
+            loaded = show(v.value)
+            if is_zero(v.otherwise):
+                return loaded
+            return self._first_lanes(*self._alike(loaded, show(v.otherwise)))
 
     def _load_between(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """A load of lanes that follow each other, and what those around them have instead."""
@@ -295,9 +295,8 @@ class ValuePrinter(Conversions):
         lanes = lane_bounds(ctx, v, conds)
         if lanes is None:
             return None
-        ctx.part, ctx.within, before = None, lanes, ctx.part
-        loaded = show(v.value)
-        ctx.part, ctx.within = before, None
+        with ctx.masked(LaneRange(lanes)):
+            loaded = show(v.value)
         if is_zero(v.otherwise):
             return loaded
         loaded, other = self._alike(loaded, show(v.otherwise))
@@ -306,7 +305,7 @@ class ValuePrinter(Conversions):
     def _load_within(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """The same where some of the first lanes have one thing instead, and those after them another."""
         ctx, inner = self.ctx, v.value
-        if not (isinstance(inner, Masked) and isinstance(v.otherwise, Const)) or ctx.part is not None:
+        if not (isinstance(inner, Masked) and isinstance(v.otherwise, Const)) or ctx.mask is not None:
             return None
         both = replace(inner, conds=(*v.conds, *inner.conds))
         count = ctx.prefix([e for e in conds if ctx.varies(e)])
@@ -323,10 +322,8 @@ class ValuePrinter(Conversions):
         ctx = self.ctx
         if not is_maskable(ctx, v, conds):
             return None
-        ctx.part, ctx.where, before = None, lane_mask(ctx, conds), ctx.part
-        loaded = show(v.value)
-        ctx.part, ctx.where = before, None
-        return loaded
+        with ctx.masked(ChosenLanes(lane_mask(ctx, conds))):
+            return show(v.value)
 
     def first_lanes(self, c: CExpr, other: Value) -> CExpr:
         """A value in the lanes that take part, another elsewhere."""
@@ -334,8 +331,9 @@ class ValuePrinter(Conversions):
 
     def _first_lanes(self, c: CExpr, other: CExpr) -> CExpr:
         """One value in the lanes that take part, another elsewhere."""
-        assert self.ctx.part is not None
-        return self._chosen_lanes("first_lanes", self.ctx.part.text, c, other)
+        part = self.ctx.first_lanes
+        assert part is not None
+        return self._chosen_lanes("first_lanes", part.text, c, other)
 
     def _chosen_lanes(self, which: str, lanes: str, c: CExpr, other: CExpr) -> CExpr:
         """One value in the lanes that a helper tells, another elsewhere."""

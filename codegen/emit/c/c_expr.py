@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....dsl.types import TYPES, DType
+from .c_tree import Binary
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 TERNARY = 0  # precedence: of C operators, the order alone counts [fact: C]
@@ -44,6 +45,18 @@ class CExpr:
     vector: bool = False
     mask: int = 0
     precedence: int = ATOM
+    binary: Binary | None = None
+
+    @staticmethod
+    def infix(a: CExpr, op: str, b: CExpr, dtype: DType, vector: bool, precedence: int) -> CExpr:
+        """An operation whose operator is left-associative."""
+        made = Binary(a.at(precedence), op, b.at(precedence + 1))
+        return CExpr(str(made), dtype, vector, 0, precedence, made)
+
+    @property
+    def code(self) -> str | Binary:
+        """The expression as a part of a statement."""
+        return self.binary or self.text
 
     def at(self, precedence: int) -> str:
         return self.text if self.precedence >= precedence else f"({self.text})"

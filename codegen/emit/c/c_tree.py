@@ -6,19 +6,53 @@ they say the same, wherever they are from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, ClassVar, TypeVar
 
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 
-_BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c == "_")})
+_BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c == "_")})  # C text is ASCII
 
 
 def identifiers(text: str) -> list[str]:
     """Names and numbers of C text, in order."""
     return text.translate(_BETWEEN).split()
+
+
+def words(text: str) -> list[tuple[str, str]]:
+    """Names and numbers of C text, in order, each with the character after it."""
+    found: list[tuple[str, str]] = []
+    end = 0
+    for word in text.translate(_BETWEEN).split():
+        end = text.index(word, end) + len(word)
+        found.append((word, text[end : end + 1]))
+    return found
+
+
+def renamed(text: str, other: Mapping[str, str]) -> str:
+    """C text with other names for some of its names."""
+    words = ["".join(letters) for _, letters in groupby(text, _in_name)]
+    return "".join([other.get(w, w) for w in words])
+
+
+def _in_name(c: str) -> bool:
+    return c.isalnum() or c == "_"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`left op right`. The operands have their parentheses: the left one binds at least as strongly as the operator, the right
+    one more strongly."""
+
+    left: str
+    op: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
 
 
 class _Shape:
@@ -40,7 +74,7 @@ class Declaration(Statement):
 
     type: str
     name: str
-    value: str | None = None
+    value: str | Binary | None = None
     const: bool = False
     size: str | None = None
     note: str = ""
@@ -52,7 +86,7 @@ class Declarations(Statement):
     """`type a, b = 0;`: several variables of one type in a line, each with its value, if it has one."""
 
     type: str
-    variables: tuple[tuple[str, str | None], ...]
+    variables: tuple[tuple[str, str | Binary | None], ...]
     TEXTS = ("type", "variables")
 
 
@@ -61,7 +95,7 @@ class Assign(Statement):
     """`target op= value;`"""
 
     target: str
-    value: str
+    value: str | Binary
     op: str = ""
     TEXTS = ("target", "value")
 
@@ -71,7 +105,7 @@ class AssignAll(Statement):
     """`a = b = value;`"""
 
     targets: tuple[str, ...]
-    value: str
+    value: str | Binary
     TEXTS = ("targets", "value")
 
 
@@ -170,6 +204,8 @@ def texts(s: Statement) -> list[str]:
 def _collect(x: Any, found: list[str]) -> None:
     if type(x) is str:
         found.append(x)
+    elif type(x) is Binary:
+        found += (x.left, x.right)
     elif type(x) is tuple:
         for y in x:
             _collect(y, found)
@@ -183,6 +219,8 @@ def map_texts(s: _S, change: Callable[[str], str]) -> _S:
 def _changed(x: Any, change: Callable[[str], str]) -> Any:
     if type(x) is tuple:
         return tuple([_changed(y, change) for y in x])
+    if type(x) is Binary:
+        return Binary(change(x.left), x.op, change(x.right))
     return x if x is None else change(x)
 
 

@@ -10,7 +10,6 @@ TOGETHER  float a = 0.0f; float b = 0.0f;                     -->   float a = 0.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ...ir.limits import TEXT_WIDTH
@@ -18,6 +17,7 @@ from .c_text import INDENT, line_of
 from .c_tree import (
     Assign,
     AssignAll,
+    Binary,
     Declaration,
     Declarations,
     SetPart,
@@ -26,11 +26,12 @@ from .c_tree import (
     map_bodies,
     map_texts,
     mentioned,
+    renamed,
 )
 
 _ZERO = ("0", "0.0", "0.0f")
 _DIGITS = "_0123456789"
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_GROWING = ("+", "*", "&", "|")
 
 
 def peephole(stmts: Sequence[Statement]) -> list[Statement]:
@@ -53,7 +54,7 @@ def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, 
     known, other = dict(known), dict(other)
     for s in stmts:
         if other and not other.keys().isdisjoint(mentioned(s)):
-            s = map_texts(s, lambda text: _WORD.sub(lambda m: other.get(m[0], m[0]), text))
+            s = map_texts(s, lambda text: renamed(text, other))
         if isinstance(s, Declaration) and _never_changes(s):
             said = s.name.rstrip(_DIGITS), s.const, s.type, s.value  # what has another name means something else
             if said in known:
@@ -100,23 +101,10 @@ def _parts(stmts: Sequence[Statement], at: int) -> list[SetPart]:
 
 def _grown(s: Statement) -> Statement:
     """GROWN"""
-    if not isinstance(s, Assign) or s.op or not s.target.isidentifier():
-        return s
-    for op in "+*&|":
-        before = f"{s.target} {op} "
-        rest = s.value.removeprefix(before)
-        if s.value.startswith(before) and _binds(rest, op):
-            return Assign(s.target, rest, op, span=s.span)
+    match s:
+        case Assign(value=Binary(left=left, op=op, right=right), op="") if left == s.target and op in _GROWING:
+            return Assign(left, right, op, span=s.span) if left.isidentifier() else s
     return s
-
-
-def _binds(text: str, sign: str) -> bool:
-    """Whether the operand, put into parentheses, would mean the same: nothing in it binds looser than the sign, or as loose."""
-    depth, bare = 0, ""
-    for c in text:
-        depth += (c in "([") - (c in ")]")
-        bare += c if depth == 0 else ""
-    return not re.search(r" [-+?:<>=&|^] | (?:<<|>>|&&|\|\||[<>=!]=) " + (r"| [*/%] " if sign != "+" else ""), bare)
 
 
 def _together(stmts: Sequence[Statement], indent: int) -> list[Statement]:

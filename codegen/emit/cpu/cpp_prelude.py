@@ -6,7 +6,6 @@ text tell which other helpers it needs (`_uses`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -14,15 +13,17 @@ from functools import cache
 from ....dsl.errors import InternalError
 from ...ir.program import Program
 from ..c.c_expr import ELEMENTS, Helper
+from ..c.c_tree import words
 from ..c.templates import environment
 
 _SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
 _MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
-_CALL = re.compile(r"\b(m_\w+|fma|bits|flt|\w+_from_\w+|f32_to_tf32|floordiv|floormod|imin|imax)\(")
-_ON_VECTORS = r"(?:load(?:_even)?|gather)(?:_part|_between|_where)?|splat|first_lanes|lanes_between"
-_VECTOR = re.compile(rf"\b((?:{_ON_VECTORS})_)?([fiu]\d+)x(\d+)(_u)?\b")
+_FUNCTIONS = frozenset(("fma", "bits", "flt", "f32_to_tf32", "floordiv", "floormod", "imin", "imax"))
+_LOADS = [f"{how}{lanes}" for how in ("load", "load_even", "gather") for lanes in ("", "_part", "_between", "_where")]
+_ON_VECTORS = frozenset((*_LOADS, "splat", "first_lanes", "lanes_between"))
 # bits: of an element type in the names of vector types [fact: the language]
 _BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
+_FLOATS = ("f32", "f64")
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
 
 
@@ -32,6 +33,7 @@ class MacroTypes:
 
     e: str
     w: int
+    library: str = "static"  # how functions begin that call the library of the language
 
     def of(self, element: str) -> str:
         return f"{element}x{self.w}" if self.w > 1 else ELEMENTS[element]
@@ -111,12 +113,13 @@ def _function(need: Helper, dialect: str) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
+    types = MacroTypes(need.type, need.lanes, "static" if dialect == "cpp" else "m_inline")
     macro = _macro(name, dialect)
     if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
-        return str(libm(MacroTypes(need.type, need.lanes), need.name[2:])).strip("\n")
+        return str(libm(types, need.name[2:])).strip("\n")
     if macro is None:
         raise InternalError(f"the {dialect} prelude has no {need.name}")
-    return str(macro(MacroTypes(need.type, need.lanes))).strip("\n")
+    return str(macro(types)).strip("\n")
 
 
 def has_helper(name: str, dialect: str) -> bool:
@@ -127,10 +130,9 @@ def _uses(need: Helper, text: str) -> list[Helper]:
     """Other helpers named in a helper's text: vector types, and functions of the same type."""
     if need.name in ("unroll", "outlined"):
         return []
-    out = [
-        Helper(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
-    ]
-    for name in _CALL.findall(text):
+    found = words(text)
+    out = [helper for word, _ in found if (helper := _on_vectors(word)) is not None]
+    for name in [word for word, after in found if after == "(" and _is_helper(word)]:
         if name == f"m_{need.name}_{need.type}":  # what it defines itself
             continue
         if name == need.name:
@@ -139,6 +141,19 @@ def _uses(need: Helper, text: str) -> list[Helper]:
         else:
             out.append(Helper(name, _works_on(name, need), need.lanes))
     return [n for n in out if n != need]
+
+
+def _on_vectors(word: str) -> Helper | None:
+    """The helper that `load_part_f32x8` or a vector type such as `f32x8_u` names; None for other words."""
+    front, _, lanes = word.removesuffix("_u").rpartition("x")
+    function, _, element = front.rpartition("_")
+    if not lanes.isdigit() or element[:1] not in ("f", "i", "u") or not element[1:].isdigit():
+        return None
+    return Helper(function or "vector", element, int(lanes)) if not function or function in _ON_VECTORS else None
+
+
+def _is_helper(word: str) -> bool:
+    return word in _FUNCTIONS or word.startswith("m_") or "_from_" in word.strip("_")
 
 
 def _works_on(name: str, caller: Helper) -> str:
@@ -169,13 +184,15 @@ def prelude(needs: Iterable[Helper], program: Program, instrs: str, dialect: str
     wanted = list(needs)
     for need in wanted:
         visit(need)
-    if re.search(r"\bfma\(", instrs):
-        for element, lanes in sorted({(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}):
+    said = set(words(instrs))
+    if ("fma", "(") in said:
+        types = {h for word, _ in said if (h := _on_vectors(word)) is not None and h.name == "vector" and h.type in _FLOATS}
+        for element, lanes in sorted({(h.type, h.lanes) for h in types}):
             visit(Helper("fma", element, lanes))
-            if re.search(rf"\b{ELEMENTS[element]} ", instrs):
+            if (ELEMENTS[element], " ") in said:
                 visit(Helper("fma_scalar", element, lanes))
-        if not re.search(r"\b(f32|f64)x\d+\b", instrs):
-            for element in ("f32", "f64"):
-                if re.search(rf"\b{ELEMENTS[element]}\b", instrs):
+        if not types:
+            for element in _FLOATS:
+                if any(word == ELEMENTS[element] for word, _ in said):
                     visit(Helper("fma", element))
     return "\n".join(f"{text}\n" for need, text in done.items() if text) if done else ""

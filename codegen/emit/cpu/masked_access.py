@@ -21,6 +21,7 @@ from ..addressing import address
 from ..c.c_expr import I64, SUM, TERNARY, CExpr
 from ..emission_context import EmissionContext
 from ..load_store import has_masked_form, lane_step
+from ..partial_lanes import FirstLanes
 
 
 def is_zero(v: Value) -> bool:
@@ -52,15 +53,16 @@ def masked_load_step(ctx: EmissionContext, v: Masked) -> Expr | None:
 
 def lane_bounds(ctx: EmissionContext, v: Masked, conds: Sequence[Expr]) -> str | None:
     """From which lane to which it loads, as two arguments; None if it is not a load of what lies evenly apart, and a constant
-    elsewhere. Lanes that take no part (`Context.part`) are none of them: what they would load may lie outside."""
+    elsewhere. Lanes that take no part (`EmissionContext.mask`) are none of them: what they would load may lie outside."""
     step = masked_load_step(ctx, v)
     lanes = ctx.lane_interval([e for e in conds if ctx.varies(e)]) if step is not None and step.constant != 0 else None
     if lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)
-    if ctx.part is not None and stop != ctx.part.text:
+    part = ctx.first_lanes
+    if part is not None and stop != part.text:
         ctx.need("imin")
-        stop = f"imin({stop}, {ctx.part.text})"
+        stop = f"imin({stop}, {part.text})"
     same = [e for e in conds if not ctx.varies(e)]
     return f"{first}, {f'{ctx.condition(same)} ? {stop} : 0' if same else stop}"
 
@@ -93,9 +95,8 @@ def store_first_lanes(ctx: EmissionContext, s: If, conds: Sequence[Expr], show: 
     count = _count(ctx, conds)
     if count is None:
         return False
-    ctx.part = count
-    show(store)
-    ctx.part = None
+    with ctx.masked(FirstLanes(count)):
+        show(store)
     return True
 
 
@@ -128,7 +129,7 @@ def can_be_masked(
 
 def _free(ctx: EmissionContext) -> bool:
     """Whether one vector of lanes is being printed, all of it."""
-    return ctx.part is None and not ctx.in_lane and (ctx.sub_vectors == 1 or ctx.sub_vector is not None)
+    return ctx.mask is None and not ctx.in_lane and (ctx.sub_vectors == 1 or ctx.sub_vector is not None)
 
 
 def lane_count(ctx: EmissionContext, count: Expr) -> CExpr:

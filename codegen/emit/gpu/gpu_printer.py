@@ -6,7 +6,6 @@ memory that blocks share, lies in the block's shared memory (`shared_memory_layo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -366,7 +365,7 @@ def _respelled(text: str) -> str:
     """Numbers that shared text writes as compilers of C++ have them built in, as their bits."""
     for built_in, bits in (_F32 | _F64).items():
         text = text.replace(built_in, bits)
-    return re.sub(r"^static (?=\w+ m_\w+\()", "m_inline ", text, flags=re.MULTILINE)
+    return text
 
 
 def _comment(line: str) -> str:

@@ -21,7 +21,7 @@ from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
 from ..addressing import pointer_text
 from ..c.c_expr import COMPARE, storage
-from ..c.c_tree import Assign, Declaration, Directive, ExprStatement, If, Statement
+from ..c.c_tree import Assign, Binary, Declaration, Directive, ExprStatement, If, Statement
 from ..c.simplify_conditions import simplify_conditions
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
@@ -32,6 +32,8 @@ from ..statements import StatementPrinter
 from .instr_wrapper import RegisterOperand, register_operand
 from .int32_index import GpuIndex
 from .unroll_limit import unroll_limit
+
+_INFIX = {"sum": "+", "prod": "*", "any": "|", "all": "&"}  # of reductions
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,4 @@ class GpuBody(StatementPrinter):
         a, b = cells[0], others[0]
         if kind in ("max", "min"):
             ctx.need(f"m_{kind}", dtypes[0].name)
-        form = {"sum": "{a} + {b}", "prod": "{a} * {b}", "any": "{a} | {b}", "all": "{a} & {b}"}
-        text = form[kind].format(a=a, b=b) if kind in form else f"m_{kind}({a}, {b})"
-        ctx.text.add(Assign(a, text))
+        ctx.text.add(Assign(a, Binary(a, _INFIX[kind], b) if kind in _INFIX else f"m_{kind}({a}, {b})"))

@@ -5,8 +5,20 @@ from __future__ import annotations
 import random
 
 import pytest
+from andiron.codegen.emit.c.c_expr import ATOM, F32, PRODUCT, SUM, TERNARY, CExpr
 from andiron.codegen.emit.c.c_text import print_texts
-from andiron.codegen.emit.c.c_tree import Assign, Block, Declaration, ExprStatement, If, SetPart, Statement
+from andiron.codegen.emit.c.c_tree import (
+    Assign,
+    Binary,
+    Block,
+    Declaration,
+    ExprStatement,
+    If,
+    SetPart,
+    Statement,
+    renamed,
+    words,
+)
 from andiron.codegen.emit.c.peephole import peephole
 from andiron.codegen.emit.c.simplify_conditions import simplify_conditions
 from andiron.dsl.index.expr import Var, as_expr
@@ -49,28 +61,39 @@ def test_a_shorter_statement_comes_from_where_the_first_one_came_from():
     assert word.span is span
 
 
+def variable(text: str, precedence: int = ATOM) -> CExpr:
+    return CExpr(text, F32, precedence=precedence)
+
+
+def infix(a: CExpr, op: str, b: CExpr) -> CExpr:
+    return CExpr.infix(a, op, b, F32, False, SUM if op in "+-" else PRODUCT)
+
+
+X, Y, Z = map(variable, "xyz")
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ("y + x * z", "y += x * z;"),
-        ("y + f(a - b, c)", "y += f(a - b, c);"),
-        ("y * x", "y *= x;"),
-        ("y | x", "y |= x;"),
-        ("y * x / z", None),  # another order of rounding
-        ("y + x - z", None),
-        ("y & x == 0", None),
-        ("y + (c ? a : b)", "y += (c ? a : b);"),
-        ("y + c ? a : b", None),
-        ("x + y", None),
+        (infix(Y, "+", infix(X, "*", Z)), "y += x * z;"),
+        (infix(Y, "+", variable("f(a - b, c)")), "y += f(a - b, c);"),
+        (infix(Y, "*", X), "y *= x;"),
+        (infix(Y, "*", infix(X, "/", Z)), "y *= (x / z);"),
+        (infix(Y, "+", variable("c ? a : b", TERNARY)), "y += (c ? a : b);"),
+        (infix(infix(Y, "*", X), "/", Z), None),  # another order of rounding
+        (infix(infix(Y, "+", X), "-", Z), None),
+        (infix(Y, "-", X), None),
+        (infix(X, "+", Y), None),
+        (variable("y + x", SUM), None),  # only the structure counts
     ],
 )
 def test_what_grows_is_named_once(value, shown):
-    assert shorter(Assign("y", value)) == [shown or f"y = {value};"]
+    assert shorter(Assign("y", value.code)) == [shown or f"y = {value.text};"]
 
 
 def test_only_variables_grow():
-    assert shorter(Declaration("float", "y", "y + x")) == ["float y = y + x;"]
-    assert shorter(Assign("y[i]", "y[i] + x")) == ["y[i] = y[i] + x;"]
+    assert shorter(Declaration("float", "y", infix(Y, "+", X).code)) == ["float y = y + x;"]
+    assert shorter(Assign("y[i]", Binary("y[i]", "+", "x"))) == ["y[i] = y[i] + x;"]
 
 
 def test_what_is_zero_is_so_in_one_line():
@@ -104,6 +127,18 @@ def test_a_value_has_one_name_in_the_blocks_in_a_block_too():
     assert peephole([index[0], inner]) == [index[0], If("m2 < n", [Assign("p[m1]", "x")])]
     changing = [replace(d, const=False) for d in index]
     assert peephole(changing) == changing
+
+
+def test_other_names_stand_for_whole_names():
+    assert renamed("m1[m12 + m1] - xm1(m1)", {"m1": "i"}) == "i[m12 + i] - xm1(i)"
+    assert renamed("a + b", {"a": "b", "b": "a"}) == "b + a"
+    assert renamed("1e5f * f", {"f": "g"}) == "1e5f * g"
+
+
+def test_a_word_comes_with_the_character_after_it():
+    assert words("m_max(x, f32x8_u)") == [("m_max", "("), ("x", ","), ("f32x8_u", ")")]
+    assert words("x xx x") == [("x", " "), ("xx", " "), ("x", "")]
+    assert words("+ ()") == []
 
 
 def test_conditions_say_what_they_mean():
