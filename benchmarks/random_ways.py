@@ -50,6 +50,7 @@ def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
     from andiron.codegen.autoschedule.cpu import matmul, matmul_cost, nest_cost
     from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
     from andiron.codegen.autoschedule.machine_model import core_machine
+    from andiron.codegen.autoschedule.representative_sizes import TYPICAL
     from andiron.codegen.autoschedule.rule_lines import rule_lines
 
     for w in works:
@@ -60,7 +61,7 @@ def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
         return None
     product = found[1] if found is not None else None
     if product is not None and (ways := list(dict.fromkeys(matmul.blockings(product, machine)))):
-        extents = {i: e.constant or matmul.TYPICAL for i, e in product.extents.items()}
+        extents = {i: e.constant or TYPICAL for i, e in product.extents.items()}
 
         def blocked(rng: Random) -> tuple[Any, float]:
             b = _blocking(rng, rng.choice(ways), product, extents, machine.registers)
@@ -69,7 +70,7 @@ def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
         return blocked
     choices = nest_candidates(ctx, works, rule_lines(ctx, works))
     problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
-    extents = {a: e.constant or matmul.TYPICAL for p in problems for a, e in p.extents.items()}
+    extents = {a: e.constant or TYPICAL for p in problems for a, e in p.extents.items()}
     lane = ctx.device.levels[-1]
     lanes = max(1, (lane.bytes or 1) // max(w.value.dtype.compute.bytes for w in works))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...dsl import syntax
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
+from .line_builders import is_all_open
 from .rank import block_candidates
 from .rule_lines import rule_lines
 
@@ -34,8 +34,3 @@ def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], li
     """Whether some candidate has a place for each of these lines."""
     found = block_candidates(ctx, computations, lines)
     return bool(found) or can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))
-
-
-def is_all_open(lines: Lines) -> bool:
-    """Did the author write nothing?"""
-    return all(isinstance(x, syntax.AutoLine) for x in lines)

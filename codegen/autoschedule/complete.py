@@ -13,10 +13,10 @@ from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
-from .candidates import can_complete, candidate_groups, is_all_open
+from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
-from .line_builders import tile_text
+from .line_builders import is_all_open, tile_text
 from .rank import AUTO, meant
 from .rule_lines import rule_lines
 

@@ -21,6 +21,7 @@ from ..plan.name_factors import inline_copies, name_factors, second_names, squar
 from .cpu.default_nests import row_statistics
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
+from .line_builders import is_all_open
 from .machine_model import block_machine
 
 
@@ -56,7 +57,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Comput
     kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
-    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
+    if is_all_open(lines) or (not said and _filled_in(rest)):
         statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
         kept |= (statistics or materialise_operands(op, device)) - own.keys()
         apart |= precomputed_operands(op, device) - kept - moved
@@ -105,7 +106,7 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     named = staged_tensors(_all_lines(lines))
     op = inline_copies(op, frozenset(named))
-    if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
+    if is_all_open(lines) or _filled_in(lines):
         named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
     return name_factors(op, named)
 

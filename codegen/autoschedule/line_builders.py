@@ -1,4 +1,4 @@
-"""Short constructors of schedule lines."""
+"""Short constructors of schedule lines, and questions about them."""
 
 from __future__ import annotations
 
@@ -60,3 +60,8 @@ def resize_panels(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str
         else m
         for m in modifiers
     )
+
+
+def is_all_open(lines: Iterable[syntax.Line]) -> bool:
+    """Did the author write nothing?"""
+    return all(isinstance(x, syntax.AutoLine) for x in lines)

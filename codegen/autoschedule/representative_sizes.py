@@ -4,6 +4,8 @@ A schedule for open sizes must be good at all of them, so it is judged at severa
 within its known bounds, and so that tensors of more dimensions have as many elements. Sizes of windows are small: those of
 reduced indices that only occur in sums with others, as in a convolution, and those whose growth makes another size smaller. A
 size that affects nothing does not matter.
+
+Models of devices with cores judge at one set of extents, the typical ones.
 """
 
 from __future__ import annotations
@@ -14,7 +16,19 @@ from ...dsl.index.expr import Expr, Var
 from .access_model import AccessProblem
 
 SPREAD = (256, 1024, 4096)  # elements: the sides of matrices at which open sizes are judged [estimate; test_first_candidates]
+TYPICAL = 1024  # elements: an extent that is open, where candidates are judged at one [estimate; test_first_candidates]
 WINDOW = 3  # elements: the extent of a window at which open sizes are judged [estimate; test_first_candidates]
+
+
+def typical_sizes(problems: Iterable[AccessProblem]) -> dict[str, int]:
+    """The extents, with typical values for open ones. A single axis is as long as two axes are together."""
+    extents = {a: e for p in problems for a, e in p.extents.items()}
+    return {a: typical_extent(e, TYPICAL if len(extents) > 1 else TYPICAL**2) for a, e in extents.items()}
+
+
+def typical_extent(e: Expr, typical: int = TYPICAL) -> int:
+    low, high = e.interval
+    return max(1, low or 0, typical if high is None else min(typical, high))
 
 
 def representative_sizes(problems: Iterable[AccessProblem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:

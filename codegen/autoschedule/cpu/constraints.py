@@ -28,7 +28,8 @@ from ...plan.computations import Computation, computation_extents
 from ...schedule.candidate import Candidate, Cost, Lines
 from ..constraints import constant_size, filled_line, slot_of, suits
 from ..line_builders import resize_panels
-from .matmul import blockings, lines_of, sample_extent, sample_problem
+from ..representative_sizes import typical_extent
+from .matmul import blockings, lines_of, sample_problem
 from .matmul_cost import Blocking
 from .matmul_cost import seconds as product_seconds
 from .matmul_model import MatmulModel
@@ -114,7 +115,7 @@ def _products(ctx: LoweringContext, computations: tuple[Computation, ...], rule:
     if found is None:
         return
     cpu, p = found
-    extents = {i: sample_extent(p, i) for i in p.extents}
+    extents = {i: typical_extent(e) for i, e in p.extents.items()}
     for b in dict.fromkeys(blockings(p, cpu)):
         yield lines_of(p, cpu, b), lambda x, b=b: product_seconds(p, cpu, _blocking(p, b, x, extents), extents)
 

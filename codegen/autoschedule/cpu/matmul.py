@@ -31,6 +31,7 @@ from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
 from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from ..machine_model import MachineModel, core_machine
+from ..representative_sizes import TYPICAL, typical_extent
 from ..tile_space import depth_blocks, even_tiles, near_equal_tiles, rounded_down
 from .channels_last import channel_blockings, channel_lines
 from .matmul_cost import Blocking, seconds
@@ -43,7 +44,6 @@ FLAT = 24
 # test_first_candidates]
 WINDOW_ROWS = 8
 DEPTHS = (256, 384)  # elements: a block of k [tried; test_first_candidates]
-TYPICAL = 1024  # elements: a size that is open [estimate; test_first_candidates]
 
 
 def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
@@ -52,7 +52,7 @@ def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     if found is None:
         return []
     cpu, p = found
-    sizes = {i: sample_extent(p, i) for i in p.extents}
+    sizes = {i: typical_extent(e) for i, e in p.extents.items()}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
     return [Candidate(partial(lines_of, p, cpu, b), cost, str(b)) for cost, b in ranked]
 
@@ -76,11 +76,6 @@ def sample_problem(
 ) -> tuple[MachineModel, MatmulModel] | None:
     cpu, p = core_machine(device), matmul_of(device, computation, shapes)
     return (cpu, p) if cpu is not None and p is not None else None
-
-
-def sample_extent(p: MatmulModel, index: str) -> int:
-    low, high = p.extents[index].interval
-    return max(1, low or 0, min(TYPICAL, high if high is not None else TYPICAL))
 
 
 # ---------------------------------------------------------------- candidates

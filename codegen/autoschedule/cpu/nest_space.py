@@ -28,8 +28,8 @@ from ...schedule.candidate import Candidate, Cost, Lines
 from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, core_machine
+from ..representative_sizes import typical_sizes
 from ..tile_space import even_tiles
-from .matmul import TYPICAL
 from .matmul_model import fma_of
 from .nest_cost import seconds
 
@@ -64,23 +64,10 @@ def nest_schedules(
     if cpu is None or not computations:
         return [], lambda _: Cost(inf, {})
     problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
-    sizes = sample_extents(problems)
+    sizes = typical_sizes(problems)
     return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, computations, rule)))), lambda x: seconds(
         ctx, cpu, problems, x, sizes
     )
-
-
-def sample_extents(problems: tuple[AccessProblem, ...]) -> dict[str, int]:
-    """The extents, with typical values for open ones. A single axis is as long as two axes are together."""
-    extents = {a: e for p in problems for a, e in p.extents.items()}
-    typical = TYPICAL if len(extents) > 1 else TYPICAL**2
-    return {a: _sample_extents(e, typical) for a, e in extents.items()}
-
-
-def _sample_extents(e: Expr, typical: int) -> int:
-    low, high = e.interval
-    typical = typical if high is None else min(typical, high)
-    return max(1, e.constant if e.constant is not None else max(low or 0, typical))
 
 
 def describe_tiles(lines: Lines) -> str:
