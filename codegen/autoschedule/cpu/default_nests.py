@@ -73,6 +73,7 @@ def vector_nest(
         lines = _everything(ctx, computation, fast, block, vectors, cores)
     else:
         lines = _columns(ctx, computation, fast, block, vectors, cores)
+    lines = [x for x in lines if not isinstance(x, syntax.Tile) or x.axes]  # of one element there is nothing to tile
     return tuple(lines) if lines and isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
 
 

@@ -97,17 +97,18 @@ def _claim_of(state: VectorizerState, p: Piece, bytes_: int) -> AlignmentClaim |
 
 def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:
     """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
-    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]"""
-    last = p.coords[-1]
-    width = state.buffers[p.buffer].shape[-1]
+    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]. Trailing dimensions of extent 1 have no next element."""
+    shape = state.buffers[p.buffer].shape
+    d = max((n for n, e in enumerate(shape) if e.constant != 1), default=len(shape) - 1)
+    outer, last, inner, width = p.coords[:d], p.coords[d], p.coords[d + 1 :], shape[d]
     for digit in (a for a, c in last.terms if c == 1 and isinstance(a, Fn) and a.kind == "mod" and a.args[1] == width):
-        for above in (f for e in p.coords[:-1] for f in _quotients(e, width)):
+        for above in (f for e in outer for f in _quotients(e, width)):
             x = above.args[0]
             if ((x - digit.args[0]) % width).constant == 0:
                 same = {v: as_expr(v) for v in x.variables() | digit.args[0].variables()}
                 grown = {digit: (x + by) % width, above: (x + by) // width}
                 return Piece(p.buffer, tuple(e.subs(same, grown) for e in p.coords), extent)
-    return Piece(p.buffer, (*p.coords[:-1], last + by), extent)
+    return Piece(p.buffer, (*outer, last + by, *inner), extent)
 
 
 def _quotients(e: Expr, by: Expr) -> Iterator[Fn]:
