@@ -1,4 +1,8 @@
-"""A launch's statements for the placement of barriers: those that matter, with the facts that hold where they stand."""
+"""A launch's statements for the placement of barriers: those that matter, with the facts that hold where they stand.
+
+ELSE_IN_FLIGHT   `if (inside) copy else zeros`: where the copy is asynchronous, what stands in the `else` may become a part of
+                 it later (`vectorize.legalize_copies`). What is stored there counts as stored at once, and as in flight.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +87,7 @@ def _grown(body: tuple[Stmt, ...], scope: KnownFacts, written: frozenset[str], l
             case If():
                 held, failed = scope.choosing(s.conds, s.span)
                 inner, orelse = _grown(s.body, held, written, live), _grown(s.orelse, failed, written, live)
-                out.append(BarrierNode(s, scope, body=inner, orelse=orelse))
+                out.append(BarrierNode(s, scope, body=inner, orelse=_in_flight(orelse, dict(_copied(inner)))))
             case Alloc():
                 out.append(BarrierNode(s, scope, body=_grown(s.body, scope.holding_buffer(s.buffer), written, live)))
             case Store() | Call():
@@ -91,6 +95,26 @@ def _grown(body: tuple[Stmt, ...], scope: KnownFacts, written: frozenset[str], l
                 out.append(BarrierNode(s, scope, parts, still=not parts))
             case _:
                 out.append(BarrierNode(s, scope, waits=isinstance(s, Wait)))
+    return tuple(out)
+
+
+def _copied(nodes: Iterable[BarrierNode]) -> Iterator[tuple[str, str]]:
+    """The buffers that asynchronous copies fill, and the kind of each."""
+    for n in nodes:
+        yield from ((name, flight) for name, kind, _, _, flight in n.parts if kind == "write" and flight is not None)
+        yield from _copied((*n.body, *n.orelse))
+
+
+def _in_flight(nodes: tuple[BarrierNode, ...], copied: Mapping[str, str]) -> tuple[BarrierNode, ...]:
+    """ELSE_IN_FLIGHT: what the nodes store to the buffers also counts as copies of their kinds."""
+    if not copied:
+        return nodes
+    out = []
+    for n in nodes:
+        also = tuple((name, kind, at, conds, copied[name]) for name, kind, at, conds, flight in n.parts
+                     if kind == "write" and flight is None and name in copied)  # fmt: skip
+        body, orelse = _in_flight(n.body, copied), _in_flight(n.orelse, copied)
+        out.append(replace(n, parts=(*n.parts, *also), body=body, orelse=orelse))
     return tuple(out)
 
 

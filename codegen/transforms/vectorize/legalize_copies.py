@@ -97,7 +97,7 @@ def _claim_of(state: VectorizerState, p: Piece, bytes_: int) -> AlignmentClaim |
 
 def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:
     """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
-    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]. Trailing dimensions of extent 1 have no next element."""
+    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]. Dimensions of extent 1 have no next element."""
     shape = state.buffers[p.buffer].shape
     d = max((n for n, e in enumerate(shape) if e.constant != 1), default=len(shape) - 1)
     outer, last, inner, width = p.coords[:d], p.coords[d], p.coords[d + 1 :], shape[d]

@@ -48,7 +48,9 @@ def test_a_chosen_size_divides_its_stride(device, level, every):
 
 @pytest.mark.parametrize("target", ["cpu:generic", "cpu:avx2", "cuda:sm_80"])
 def test_of_scalars_there_is_nothing_to_tile(target):
-    text = "op f[](A: i32[]) -> (Y: i32[]):\n    t = A + 1\n    Y = t + A\nschedule s for f:\n    keep Y\n    keep t\n    auto\n"
+    text = (
+        "op f[](A: i32[]) -> (Y: i32[]):\n    t = A + 1\n    Y = t + A\nschedule s for f:\n    keep Y\n    keep t\n    auto\n"
+    )
     module = andiron.loads(text)
     made = compile_program(module, module.ops["f"], module.schedules["s"], module.device(target.removeprefix("cuda:")))
     assert "tile" not in made.schedule

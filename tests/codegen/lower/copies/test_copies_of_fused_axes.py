@@ -69,3 +69,17 @@ def test_a_load_of_fused_axes_goes_on_in_the_next_row(m: int) -> None:
     assert any(i.name == "load_global_f64x2" for i in program.instrs)
     a = np.arange(33 * m * 37, dtype="f8").reshape(33, m, 37)
     np.testing.assert_array_equal(interpret(program, {"A": a})["C"], 3 - a.transpose(1, 2, 0))
+
+
+def test_a_copy_of_odd_rows_goes_element_by_element_along_the_last_axis_that_has_several() -> None:
+    module = loads(
+        "op o[M, K, K2](X: i8[K2, M, K]) -> (Y: i32[M, M]):\n"
+        "    Y[m, n] = sum(k, k2) i32(X[k2, m, k]) * i32(X[k2, n, k])\n"
+        "schedule s for o:\n    fuse k, k2 as fk\n    tile m: 32, n: 32 -> block\n    keep Y\n    tile fk: 32\n"
+        "    move Y.right -> shared with cp_async\n    tile n: 16 -> warp\n    tile m: 15\n    compute with mma\n"
+    )
+    op = specialise(module.ops["o"], {"M": 37, "K": 1, "K2": 4})
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
+    x = np.random.default_rng(0).integers(-3, 4, (4, 37, 1)).astype("i1")
+    expected = np.einsum("cmk,cnk->mn", x.astype("i4"), x.astype("i4"))
+    np.testing.assert_array_equal(interpret(program, {"X": x})["Y"], expected)
