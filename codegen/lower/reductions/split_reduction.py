@@ -108,7 +108,9 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
                     line.span,
                     help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
                 )
-            known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
+            # reductions that are split together number their parts by the same digits
+            shared = [digits[before + n].index if digits[before + n].also else None for n, _ in mine]
+            known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine], shared)
             for (n, index), (name, _) in zip(((n, a.index) for n, a in mine), known.parts, strict=True):
                 ranges[name] = Range(digits[before + n].expr, ONE)
                 digits[before + n] = replace(digits[before + n], index=name, also=index)
@@ -158,10 +160,16 @@ def _there_afterwards(low: Lowering, focus: Focus, w: Computation, line: syntax.
         )
 
 
-def _in_parts(low: Lowering, w: Computation, line: syntax.Tile, counts: list[tuple[str, Expr]]) -> SplitPartials:
-    """Every unit stores its part to a place of its own; the launch that follows combines them."""
+def _in_parts(
+    low: Lowering, w: Computation, line: syntax.Tile, counts: list[tuple[str, Expr]], names_known: list[str | None]
+) -> SplitPartials:
+    """Every unit stores its part to a place of its own; the launch that follows combines them.
+
+    names_known   the index of the parts, where another reduction that the line splits has it
+    """
     ctx = low.ctx
-    names = tuple((ctx.fresh(f"{index}_tile"), count) for index, count in counts)
+    both = zip(counts, names_known, strict=True)
+    names = tuple((known or ctx.fresh(f"{index}_tile"), count) for (index, count), known in both)
     parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
     _workspace(low, parts, w, names)
     ctx.following_launches.append(((_finish(low, w, parts, names),), ()))

@@ -109,3 +109,20 @@ def test_a_reduction_is_split_over_units_that_cannot_meet_once() -> None:
     with pytest.raises(NotYet, match="split a second time") as error:
         compile_program(mod, mod.ops["mean"], mod.schedules["s"], mod.device("cpu:avx2"))
     assert error.value.labels
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 17])
+@pytest.mark.parametrize(("device", "memory", "unit"), [("cpu:avx2", "l3", "core"), ("sm_80", "shared", "block")])
+def test_two_sums_that_one_line_splits(device: str, memory: str, unit: str, n: int) -> None:
+    """They share the loops, and read what the launch computes above them: each unit stores a part of both."""
+    module = loads(
+        "op f[M, N](A: f32[M, N]) -> (Y: f32[]):\n    t[m, n] = sum(r: 5) A[m, n]\n"
+        "    Y = sum(m) ((sum(n) t[m, n]) + (sum(n) t[m, n]))\n"
+        "schedule s for f where M <= 4, N <= 64:\n    {}tile n: 1 -> {} by workspace\n".format(
+            f"keep t in {memory}\n    " if memory == "l3" else "", unit
+        )
+    )
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device(device)).program
+    a = np.arange(3 * n, dtype="f4").reshape(3, n)
+    got = interpret(program, {"A": a}, {"M": 3, "N": n}, {level: 3 for level, _ in program.finite})["Y"]
+    assert got == 10 * a.sum()
