@@ -161,9 +161,9 @@ def _each(instr: Instr, g: _Given, units: int, inside: list[str], const: bool) -
     const_ = "const " if const else ""
     if units == 1:
         return lines
-    lines = [f"{const_}{kind}& t = *({const_}{kind}*)deposits[lane];", *lines]
+    lines = [f"{const_}{kind}& t = *({const_}{kind}*)deposits[{0 if g.shared else 'lane'}];", *lines]
     head = "{" if g.shared else f"for (int lane = 0; lane < {units}; lane++) {{"
-    return [head, *(INDENT + (x.replace("[lane]", "[0]") if g.shared else x) for x in lines), "}"]
+    return [head, *(INDENT + x for x in lines), "}"]
 
 
 # ------------------------------------------------------------ calls
