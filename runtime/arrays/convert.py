@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dsl.errors.run import ArgumentKind, ArgumentType, DeviceMismatch, OutputReadOnly
+from ...dsl.errors.run import ArgumentKind, ArgumentType, DeviceMismatch, OutputReadOnly, SizeRefused
 from ...dsl.op import Tensor
 from ...dsl.types import TYPES, DType
 from .bind_sizes import tensor_text
@@ -39,12 +39,16 @@ def numpy_dtype(dtype: DType) -> np.dtype:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array. Large ones begin at a cache line, which some instructions ask for."""
+    """A new array. Large ones begin at a cache line, which some instructions ask for. Raises SizeRefused."""
     count = prod(shape)
     if count * dtype.itemsize < _LARGE:
         return np.empty(shape, dtype)
     spare = _LINE // dtype.itemsize
-    room = np.empty(count + spare, dtype)
+    try:
+        room = np.empty(count + spare, dtype)
+    except (MemoryError, ValueError):
+        text = f"no memory for an output of shape {shape}: {count * dtype.itemsize:,} bytes"
+        raise SizeRefused(text, help="split the call") from None
     first = -address_of(room) % _LINE // dtype.itemsize
     return room[first : first + count].reshape(shape)
 

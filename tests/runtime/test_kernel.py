@@ -2,6 +2,7 @@
 
 import threading
 
+import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import (
@@ -252,3 +253,10 @@ def test_half_types(fakes):
     np.testing.assert_array_equal(y, x)
     with pytest.raises(ArgumentType, match="bf16"):
         k(x.view(np.uint16))
+
+
+def test_an_output_for_which_there_is_no_memory():
+    outer = andiron.op("op outer[M, N](a: f32[M], b: f32[N]) -> (Y: f32[M, N]):\n    Y[i, j] = a[i] * b[j]\n")
+    with pytest.raises(SizeRefused, match="no memory for an output of shape") as caught:
+        outer(np.zeros(1 << 24, "f4"), np.zeros(1 << 24, "f4"))
+    assert caught.value.help
