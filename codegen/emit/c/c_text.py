@@ -54,7 +54,7 @@ def _print(stmts: Sequence[Statement], indent: str, out: list[PrintedLine]) -> N
             _print(s.body, indent + INDENT, out)
             out.append(PrintedLine(indent + (s.footer if isinstance(s, Block) else "}"), None))
         else:
-            out.append(PrintedLine(indent + line_of(s), s.span))
+            out.append(PrintedLine(indent + line_of(s), s.body[0].span if isinstance(s, If) else s.span))
 
 
 def _print_if(s: If, indent: str, out: list[PrintedLine]) -> None:
