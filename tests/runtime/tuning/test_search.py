@@ -280,6 +280,8 @@ def test_a_worker_that_dies_is_replaced():
         with pytest.raises(WorkerFailed, match="KeyError"):
             bench.ask("time", 5, 1)  # an error is an answer
         assert len(started) == 1
+        assert bench._process is not None
+        bench._process.send_signal(signal.SIGSTOP)  # its answer would come at once
         with pytest.raises(WorkerFailed, match="took too long") as late:
             bench.ask("check", 0, limit=0.0)
         assert late.value.late
