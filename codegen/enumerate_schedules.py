@@ -91,7 +91,7 @@ def candidate_schedules(
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(computations, option.lines) for (computations, _), option in zip(parts, chosen, strict=True)]
-        text = schedule_text(op, schedule, device, written, ctx.filled_lines)
+        text = schedule_text(op, schedule, device, written)
         if text in seen:
             continue
         seen.add(text)

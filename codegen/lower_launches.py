@@ -24,35 +24,41 @@ from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace
 from .plan.computations import Computation
+from .schedule.build_tree import schedule_tree
+from .schedule.schedule_tree import Leaf, Node
 from .schedule.synthetic_spans import with_spans
 
 Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, and its lines
+CompletePart = tuple[tuple[Computation, ...], Node]  # and the tree of its explicit lines
 
 
-def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
-    """The program as the lines say it, and the computations and explicit lines of each launch of `parts`."""
+def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> tuple[Program, list[CompletePart]]:
+    """The program as the lines say it, and the computations and the tree of each launch of `parts`."""
     attempts = context.attempts
-    written: list[Part] = []
+    written: list[CompletePart] = []
     queue = [(computations, todo, True) for computations, todo in parts]
     while queue:
         computations, todo, own = queue.pop(0)
         attempts.lowered = computations[-1].name
-        todo = with_spans(complete(context, computations, todo), context.synthetic_line_numbers)
-        body = lower_launch(context, computations, todo)
+        tree = complete_tree(context, computations, todo)
+        body = lower_launch(context, computations, tree)
         for first, _ in context.preceding_launches:
             attempts.lowered = first[-1].name
-            context.launches.append(
-                lower_launch(context, first, with_spans(complete(context, first, ()), context.synthetic_line_numbers))
-            )
+            context.launches.append(lower_launch(context, first, complete_tree(context, first, ())))
         context.preceding_launches.clear()
         context.launches.append(body)
         if own:
-            written.append((computations, todo))
+            written.append((computations, tree))
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
         queue = [*((computations, todo, False) for computations, todo in context.following_launches), *queue]
         context.following_launches.clear()
     attempts.lowered = ""
     return make_program(op, context, context.launches), written
+
+
+def complete_tree(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:
+    """The tree of the lines, whose open parts are chosen."""
+    return schedule_tree(with_spans(complete(context, computations, lines), context.synthetic_line_numbers))
 
 
 def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:
@@ -64,37 +70,37 @@ def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:
     )
 
 
-def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Launch:
+def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tree: Node) -> Launch:
     """One launch: unit counts, then the recursion."""
     ctx.units.clear()
     ranges = {i: Range(ZERO, e) for w in computations for i, e in w.extents}
-    low = Lowering(ctx, computations, lines)
-    ctx.trace.launch(computations, lines)
+    low = Lowering(ctx, computations, tree)
+    ctx.trace.launch(computations, tree)
     for w in computations:
         if w.name not in ctx.dtypes:
             ctx.dtypes[w.name] = w.value.dtype
         for t in w.targets:
             _reachable(ctx, t, w)
 
-    def lanes(line):
-        if not isinstance(line.instr, str):
+    def lanes(leaf: Leaf) -> tuple[str, int] | None:
+        if leaf.instr is None:
             return None
         for w in computations:
-            m = low.find_instr(line.instr, w, line, must=False)
+            m = low.find_instr(leaf.instr, w, leaf.span, must=False)
             if m is not None:
                 n = max((fragment_map(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
                 return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
         return None
 
-    ctx.combining = combining_levels(ctx, {i for w in computations for i in w.reduced}, lines)
-    for level, n in count_units(ctx, ranges, lines, lanes).items():
+    ctx.combining = combining_levels(ctx, {i for w in computations for i in w.reduced}, tree)
+    for level, n in count_units(ctx, ranges, tree, lanes).items():
         ctx.units[level] = as_expr(round_to_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
     views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
     focus = Focus(computations, ranges, outer, outer, views)
-    body = low.lower(focus, lines)
-    idle_pipelines(low, lines)
+    body = low.lower(focus, tree)
+    idle_pipelines(low, tree)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

@@ -28,11 +28,11 @@ from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
 from .lower.lowering_context import LoweringContext
 from .lower.schedule_trace import ScheduleTrace, TracedLine
-from .lower_launches import Part, lower_unaligned, lower_variants
+from .lower_launches import CompletePart, Part, lower_unaligned, lower_variants
 from .schedule.check_names import check_names as check_names_of
 from .schedule.elaborate import RoleNames
 from .schedule.explicit_lines import check_device, explicit_lines
-from .schedule.print_schedule import schedule_text
+from .schedule.print_schedule import lines_with_blocks, schedule_text
 from .schedule.roles import roles_of
 from .schedule.schedule_fallback import ScheduleAttempts
 from .schedule.size_bounds import with_size_bounds
@@ -63,7 +63,7 @@ class CompiledProgram:
 class Compilation:
     """What one compilation knows so far. A pass reads some of it, and puts back what it made.
 
-    lines      of the schedule          parts      the computations and lines of each launch; `written`: with explicit lines
+    lines      of the schedule          parts      the computations and lines of each launch; `written`: with explicit trees
     program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
     """
 
@@ -77,7 +77,7 @@ class Compilation:
     lines: tuple = ()
     context: LoweringContext = field(init=False)
     parts: list[Part] = field(default_factory=list)
-    written: list[Part] = field(default_factory=list)
+    written: list[CompletePart] = field(default_factory=list)
     program: Program = field(init=False)
     unaligned: Program | None = None
     notes: tuple[str, ...] = ()
@@ -197,7 +197,8 @@ def version_guards(c: Compilation) -> None:
 
 def print_schedule(c: Compilation) -> None:
     """The explicit schedule heads the program. No pass changes the program after this one."""
-    c.text = schedule_text(c.op, c.schedule, c.device, c.written, c.context.filled_lines)
+    written = [(computations, lines_with_blocks(tree, c.context.filled_lines)) for computations, tree in c.written]
+    c.text = schedule_text(c.op, c.schedule, c.device, written)
     c.program = replace(c.program, head=c.text)
 
 

@@ -10,10 +10,8 @@ from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES
 from ...dsl.values import Load, transform
-from ..lower.lower_tile import staged_tensors
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
-from ..lower.tile_axes import tensors_of
 from ..lower.workspace import workspace
 from ..plan.computations import Computation, Output
 from ..plan.group_launches import CircularLaunches, group_launches
@@ -83,11 +81,11 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         try:
             return group_launches(op, kept, apart, staged)
         except CircularLaunches as error:
-            line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
+            line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(_tensors_of(x))), None)
             if line is None:
                 kept, staged = kept - error.tensors, staged - error.tensors
                 continue
-            name = min(error.tensors.intersection(tensors_of(line)))
+            name = min(error.tensors.intersection(_tensors_of(line)))
             raise NotComputed(
                 f"`{name}` cannot be computed in the launch of all its readers: one of them needs a result of another launch,"
                 " which needs this one",
@@ -104,7 +102,7 @@ def without_second_names(op: Op) -> Op:
 
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    named = staged_tensors(_all_lines(lines))
+    named = frozenset(t for x in _all_lines(lines) for t in _tensors_of(x))
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
         named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
@@ -131,6 +129,11 @@ def _all_lines(lines: tuple):
         yield x
         if isinstance(x, (syntax.Move, syntax.Keep)) and x.block:
             yield from _all_lines(x.block)
+
+
+def _tensors_of(line: syntax.Line) -> tuple[str, ...]:
+    """The tensors that a line keeps or moves."""
+    return line.tensors if isinstance(line, syntax.Keep) else (line.tensor,) if isinstance(line, syntax.Move) else ()
 
 
 def _main(groups, kept: frozenset[str]) -> tuple[Computation, ...] | None:

@@ -16,20 +16,20 @@ from ...dsl.layout import Layout
 from ...dsl.ops.index_syntax import index_term
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer
+from ..schedule.schedule_tree import Fuse, Materialise, Node, Tile
 from .lowering_context import LoweringContext
 from .spec import Focus
-from .tile_axes import modifier, tile_axes
 
 
 def memory_buffer(
-    ctx: LoweringContext, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line
+    ctx: LoweringContext, focus: Focus, tensor: str, dtype: DType, memory: str, axes, node: Materialise | None
 ) -> tuple[Buffer, Layout]:
     """A buffer for a tile in an addressable memory: owned by the deeper of the memory's level and the focus's."""
-    m = ctx.device.memory(memory)
+    m, at = ctx.device.memory(memory), node.span if node is not None else None
     if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
         raise MoveDistributed(
             f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
-            line.span,
+            at,
             help=f"`tile ... -> {m.level}` first",
         )
     sharers = ctx.device.levels[ctx.device.depth(m.level) + 1 :][:1]
@@ -42,45 +42,45 @@ def memory_buffer(
     if alone is not None:
         raise CannotMeet(
             f"every {alone.name} sees one `{memory}`, and none waits for another: nothing can be staged there",
-            line.span,
+            at,
             help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache needs no `move`",
         )
     if m.backing is None and sharers and sharers[0].units == "open":
         raise CannotMeet(
             f"arguments live in `{memory}`: it has no separate part for each {sharers[0].name}",
-            line.span,
+            at,
             help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
         )
-    layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
+    layout = tile_layout([(a, as_expr(n)) for a, n in axes], node, dtype)
     shape, strides, size = layout.shape, layout.strides, layout.size
     if size.constant is None:
-        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", line.span)
+        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", at)
     name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
-    return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
+    return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, at), layout
 
 
-def check_one_owner(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> None:
-    """HELD_BY_ONE. Raises MoveDistributed where `lines`, which fill the buffer of `line`, deal it out among its owners."""
+def check_one_owner(buffer: Buffer, tensor: str, axes, filling: Node, node: Materialise) -> None:
+    """HELD_BY_ONE. Raises MoveDistributed where `filling`, which fills the buffer of `node`, distributes it over its owners."""
     extents = dict(axes)
-    for x in lines:
-        if isinstance(x, syntax.Fuse) and not extents.keys().isdisjoint(x.indices):
+    for x in filling.path():
+        if isinstance(x, Fuse) and not extents.keys().isdisjoint(x.indices):
             extents[x.name] = prod(extents.get(i, 1) for i in x.indices)
-        if not isinstance(x, syntax.Tile) or x.level != buffer.level:
+        if not isinstance(x, Tile) or x.level != buffer.level:
             continue
-        dealt = next((a.index for a in tile_axes(x) if extents.get(a.index, 1) > a.size), None)
+        dealt = next((a.index for a in x.axes if extents.get(a.index, 1) > a.size), None)
         if dealt is not None:
             labels = [Label(x.span, f"`{dealt}` is distributed here")] if x.span else []
             raise MoveDistributed(
                 f"each {x.level} has its own `{tensor.rstrip('@~')}` here, and would read elements that other units hold",
-                line.span,
+                node.span,
                 labels=labels,
                 help=f"write this line above all tiles `-> {x.level}`",
             )
 
 
-def tile_layout(axes, line, dtype: DType) -> Layout:
+def tile_layout(axes, node: Materialise | None, dtype: DType) -> Layout:
     """The layout that the line's modifiers ask for; row-major without any."""
-    m = modifier(line, "layout")
+    m, pad, swizzle = (node.layout, node.pad, node.swizzle) if node is not None else (None, None, None)
     names = [a for a, _ in axes]
     way_out = f"the axes here are {', '.join(f'`{n}`' for n in names)}" if names else "leave it out: the tile is one element"
 
@@ -100,15 +100,13 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
         else:
             table = {n: as_expr(Var(n)) for n in names}
             layout = Layout.written(axes, [index_term(v, table, unknown=no_axis) for v in m.values])  # type: ignore[arg-type]
-        pad = modifier(line, "pad")
         if pad is not None:
             layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
-        swizzle = modifier(line, "swizzle")
         if swizzle is not None:
             sizes = [int(v.value) for v in swizzle.values]  # type: ignore[union-attr]
             if len(sizes) > 2:
                 raise ValueError("a swizzle has a number of bits and the elements of a chunk, no more")
             layout = layout.swizzled(dtype.bytes, *sizes)
     except ValueError as e:
-        raise BadLayout(str(e), line.span, help=way_out) from None
+        raise BadLayout(str(e), node.span if node is not None else None, help=way_out) from None
     return layout

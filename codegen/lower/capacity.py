@@ -22,7 +22,7 @@ from ...dsl.support.fast_replace import replace
 from ..analysis.lifetimes import lifetimes
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Launch
-from .copies.pipeline_depth import depth_of
+from ..schedule.build_tree import modifier
 
 SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
 _TRIES = 12  # compilations: that the search for a smaller size may take [limit]
@@ -245,7 +245,7 @@ def _proposal(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program |
 def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
     """The deepest pipeline that fits, if one does."""
     for n, x in enumerate(lines):
-        depth = depth_of(x, 1)
+        depth = _depth(x)
         fits = min(depth - 1, depth * (peak.memory.capacity or 0) // peak.bytes)
         if fits < 2:
             continue
@@ -255,6 +255,13 @@ def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program 
         if now is not None and not now.over and now.bytes < peak.bytes:
             return f"`pipeline {fits}` would need {bytes_text(now.bytes)}"
     return None
+
+
+def _depth(line: syntax.Line) -> int:
+    """The buffers that `pipeline` asks for; 1 where it does not say how many."""
+    m = modifier(line, "pipeline")
+    value = m.values[0] if m is not None and m.values else None
+    return int(value.value) if isinstance(value, syntax.Num) else 1
 
 
 def _resized(lines: tuple, n: int, k: int, value: int) -> tuple:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, NotComputed
 from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.tile_ir import Alloc, Stmt
 from ..plan.computations import Computation
-from ..schedule.synthetic_spans import with_spans
+from ..schedule.schedule_tree import Keep, Move
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
 from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
@@ -27,16 +26,14 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def compute_at(
-    low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move, name: str, w: Computation, rest: tuple
-) -> list[Stmt]:
-    """w makes `name`, which other computations of the focus read; `line.block` is its schedule, completed like a copy's."""
+def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:
+    """w makes `name`, which other computations of the focus read; the block is its schedule, completed like a copy's."""
     ctx = low.ctx
-    memory = line.memory or ctx.device.memories[-1].name
+    memory = node.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
         raise BadLayout(
             f"`{name}` is held in registers by the units that make it, as the lines below spread it",
-            line.span,
+            node.span,
             help="leave the block out, or make it in a memory that units share",
         )
     made_below = {t for x in focus.computations if x is not w for t in x.targets} & w.reads
@@ -44,17 +41,17 @@ def compute_at(
         first = sorted(made_below)[0]
         raise NotComputed(
             f"`{name}` is made here, and `{first.rstrip('@')}`, which it reads, by the lines below",
-            line.span,
+            node.span,
             help=f"write `keep {first.rstrip('@')} in {memory}`, with a block, above this line",
         )
-    focus = focus_with_copy(low, focus, name, w, (line, *rest))
+    focus = focus_with_copy(low, focus, name, w, node.below)
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     others = replace(focus, computations=tuple(x for x in focus.computations if x is not w))
-    axes = [staged_index_axis(low, others, i, name, memory, rest) for i in indices]
-    buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
+    axes = [staged_index_axis(low, others, i, name, memory, node.below) for i in indices]
+    buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], node)
     ctx.buffers.append(buffer)
-    form = view_form(others.computations, line, name, w)
+    form = view_form(others.computations, node, name, w)
     view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
     if w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=mask_copy(w.value, axes))
@@ -65,13 +62,12 @@ def compute_at(
     making = replace(
         focus.with_view(name, view), computations=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={}
     )
-    if any(m.name in ("with", "pipeline") for m in line.modifiers):
+    if node.instr is not None or (isinstance(node, Move) and node.pipeline is not None):
         ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
-    lines = line.block
-    if lines is None:
-        plain = replace(line, modifiers=())
-        lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout, plain)
-        lines = ctx.filled_lines[id(line)] = with_spans(lines, ctx.synthetic_line_numbers)
-    made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], lines, buffer)
-    body = low.lower(others.with_view(name, view), rest)
-    return [Alloc(buffer, (*made, *body), line.span)]
+    block = node.block
+    if block is None:
+        lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout)
+        block = ctx.fill(node, lines)
+    made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
+    body = low.lower(others.with_view(name, view), node.below)
+    return [Alloc(buffer, (*made, *body), node.span)]

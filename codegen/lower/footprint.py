@@ -1,4 +1,4 @@
-"""How far the lines below a focus reach along an index, and how many of its elements a leaf reads at once.
+"""How far the nodes below a focus reach along an index, and how many of its elements a leaf reads at once.
 
 A leaf may run past its tile, up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers have that size, and
 copies fill it.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.index.expr import as_expr
 from ..plan.computations import Computation
+from ..schedule.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Move, Node, Tile
 from .copies.pipeline_depth import is_unrolled
 from .leaves.match_instr import InstrMatch
 from .lowering_context import LoweringContext
@@ -21,44 +21,41 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def _instr(low: Lowering, focus: Focus, line) -> tuple[InstrMatch, Computation] | None:
-    if isinstance(line, syntax.Compute) and isinstance(line.instr, str):
+def _instr(low: Lowering, focus: Focus, node: Node) -> tuple[InstrMatch, Computation] | None:
+    if isinstance(node, Leaf) and node.instr is not None:
         for w in focus.computations:
-            m = low.find_instr(line.instr, w, line, must=False)
+            m = low.find_instr(node.instr, w, node.span, must=False)
             if m is not None:
                 return m, w
     return None
 
 
-def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) -> int:
-    """The extent, padding included, that the lines read of a range of this capacity."""
-    for n, line in enumerate(lines):
-        rest = lines[n + 1 :]
-        if isinstance(line, syntax.Tile):
-            for a in line.axes:
-                if a.index != index or not isinstance(a.size, syntax.Num):
+def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: Node) -> int:
+    """The extent, padding included, that the node and those below read of a range of this capacity."""
+    for x in node.path():
+        if isinstance(x, Tile):
+            for a in x.axes:
+                if a.index != index:
                     continue
-                size = max(1, min(int(a.size.value), capacity))
-                inner = read_extent(low, focus, index, size, rest)
-                every = int(a.every.value) if isinstance(a.every, syntax.Num) else None
-                if every is not None:
-                    runs, chunks = -(-capacity // every), -(-min(every, capacity) // size)
-                    return (runs - 1) * every + (chunks - 1) * size + inner
+                size = max(1, min(a.size, capacity))
+                inner = read_extent(low, focus, index, size, x.below)
+                if a.every is not None:
+                    runs, chunks = -(-capacity // a.every), -(-min(a.every, capacity) // size)
+                    return (runs - 1) * a.every + (chunks - 1) * size + inner
                 return (-(-capacity // size) - 1) * size + inner
-        found = _instr(low, focus, line)
+        found = _instr(low, focus, x)
         if found is not None:
             n = found[0].extent(index)
             return -(-capacity // n) * n
-        spread = getattr(line, "fragment", None)
-        if spread is not None:
-            part = spread.of(index)
+        if isinstance(x, FragmentLeaf | CopyLeaf) and x.fragment is not None:
+            part = x.fragment.of(index)
             return -(-capacity // part[0]) * part[0] if part else capacity
     return capacity
 
 
-def counts_by_capacity(ctx: LoweringContext, line: syntax.Tile) -> bool:
-    """Are the tiles of this line counted by capacity in a loop, since units are launched for them or parts stored of each?"""
-    return line.level is not None and (ctx.device.level(line.level).units == "open" or tile_splits_reduction(ctx.device, line))
+def counts_by_capacity(ctx: LoweringContext, tile: Tile) -> bool:
+    """Are these tiles counted by capacity in a loop, since units are launched for them or parts stored of each?"""
+    return tile.level is not None and (ctx.device.level(tile.level).units == "open" or tile_splits_reduction(ctx.device, tile))
 
 
 def read_grain(
@@ -66,7 +63,7 @@ def read_grain(
     focus: Focus,
     index: str,
     capacity: int,
-    lines: tuple,
+    node: Node,
     held: bool = False,
     entered: frozenset[str] = frozenset(),
 ) -> int:
@@ -78,36 +75,29 @@ def read_grain(
     entered = entered | {focus.level}
     free = any(index in w.indices and w.reduction is not None for w in focus.computations)
     held = held or any(v.form == "path" and index in v.axes for v in focus.views.values())
-    for n, line in enumerate(lines):
-        rest = lines[n + 1 :]
-        match line:
-            case syntax.Keep() if free or any(index in w.indices for w in focus.computations):
-                held = held or line.memory is None or low.ctx.register(line.memory)
-            case syntax.Move() if line.memory is None or low.ctx.register(line.memory):
+    for x in node.path():
+        match x:
+            case Keep() if free or any(index in w.indices for w in focus.computations):
+                held = held or x.memory is None or low.ctx.register(x.memory)
+            case Move() if x.memory is None or low.ctx.register(x.memory):
                 held = True
-            case syntax.Tile():
+            case Tile():
                 # a reduction's accumulator opens above its first tile, in registers, where no `keep` says otherwise
-                held = held or (free and any(a.index in w.reduced for w in focus.computations for a in line.axes))
-                for a in line.axes:
-                    if a.index != index or not isinstance(a.size, syntax.Num):
+                held = held or (free and any(a.index in w.reduced for w in focus.computations for a in x.axes))
+                for a in x.axes:
+                    if a.index != index:
                         continue
-                    shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
-                    size = max(1, min(int(a.size.value), capacity))
-                    ahead = line.level is None and is_unrolled(low, line, rest, Range(ZERO, as_expr(capacity)), size)
-                    whole = read_extent(low, focus, index, capacity, lines[n:])
-                    if (
-                        held
-                        or ahead
-                        or shaped
-                        or line.level in entered
-                        or a.every is not None
-                        or counts_by_capacity(low.ctx, line)
-                    ):
+                    shaped = x.level is not None and low.ctx.device.level(x.level).units == "shaped"
+                    size = max(1, min(a.size, capacity))
+                    ahead = x.level is None and is_unrolled(low, x, Range(ZERO, as_expr(capacity)), size)
+                    whole = read_extent(low, focus, index, capacity, x)
+                    by_capacity = x.level in entered or a.every is not None or counts_by_capacity(low.ctx, x)
+                    if held or ahead or shaped or by_capacity:
                         return whole
-                    inner = read_grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
+                    inner = read_grain(low, focus, index, size, x.below, held, entered | {x.level or focus.level})
                     return inner if size % inner == 0 else whole
-                entered = entered | {line.level or focus.level}
-        found = _instr(low, focus, line)
+                entered = entered | {x.level or focus.level}
+        found = _instr(low, focus, x)
         if found is not None:
-            return read_extent(low, focus, index, capacity, lines[n:]) if free else found[0].extent(index)
+            return read_extent(low, focus, index, capacity, x) if free else found[0].extent(index)
     return capacity if held or free else 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index.expr import Expr, Var, as_expr
@@ -18,12 +17,12 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Computation, computation_extents
+from ..schedule.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
 from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
-from .leaves.match_instr import fragment_map
-from .leaves.scalar_leaf import FragmentLeaf
+from .leaves.match_instr import FragmentMap, fragment_map
 from .lowering_context import LoweringContext
 from .readers import (
     check_kept_reads,
@@ -50,180 +49,177 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def owner_lines(low: Lowering, lines: tuple, computation: Computation, operand_of: str | None = None) -> tuple:
-    """The lines that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
+def owner_tree(low: Lowering, node: Node, computation: Computation, operand_of: str | None = None) -> Node:
+    """The nodes that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
 
     The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
     """
-    out: list = []
-    for line in lines:
-        match line:
-            case syntax.Tile(level=None):
-                # axes that the tensor lacks are not visited, but say how much of them the units below share out
-                out.append(replace(line, modifiers=tuple(m for m in line.modifiers if m.name == "order")))
-            case syntax.Tile():
-                out.append(line)
-            case syntax.Compute():
-                spread = _spread(low, line, computation, operand_of)
-                out.append(spread if spread is not None else syntax.Compute())
-                break
-            case FragmentLeaf():
-                out.append(line)
-                break
-    return tuple(out)
+    match node:
+        case Tile(level=None):
+            # axes that the tensor lacks are not visited, but say how much of them the units below share out
+            return Tile(
+                axes=node.axes, line=node.line, key=node.key, below=owner_tree(low, node.below, computation, operand_of)
+            )
+        case Tile():
+            return node.but(below=owner_tree(low, node.below, computation, operand_of))
+        case Leaf():
+            fragment = _fragment(low, node, computation, operand_of)
+            return Leaf() if fragment is None else FragmentLeaf(fragment=fragment)
+        case FragmentLeaf():
+            return node
+        case Step():
+            return owner_tree(low, node.below, computation, operand_of)
+    return Leaf()
 
 
-def _spread(low: Lowering, line: syntax.Compute, computation: Computation, operand_of: str | None) -> FragmentLeaf | None:
-    if not isinstance(line.instr, str):
+def _fragment(low: Lowering, leaf: Leaf, computation: Computation, operand_of: str | None) -> FragmentMap | None:
+    if leaf.instr is None:
         return None
     for w in low.computations if operand_of else (computation,):
-        m = low.find_instr(line.instr, w, line, must=False)
+        m = low.find_instr(leaf.instr, w, leaf.span, must=False)
         if m is None:
             continue
         if operand_of is None:
             target = m.instr.operand(m.instr.statement.target)
-            return FragmentLeaf(fragment_map(m, target.name)) if low.ctx.register(target.memory) else None
+            return fragment_map(m, target.name) if low.ctx.register(target.memory) else None
         for name, value in m.operands:
             if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
-                return FragmentLeaf(fragment_map(m, name))
+                return fragment_map(m, name)
     return None
 
 
 # ---------------------------------------------------------------- the line
 
 
-def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> list[Stmt]:
-    name, others = line.tensors[0], line.tensors[1:]
+def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
+    name, others = keep.names[0], keep.names[1:]
     if others:
-        rest = (replace(line, tensors=others), *rest)
-
+        keep = keep.but(names=(name,), below=keep.but(names=others, key=object()))
     read_here = {t for w in focus.computations for t in w.reads}
     for w in focus.computations:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
-        if name in read_here and line.block:
-            return compute_at(low, focus, line, name, w, rest)
+        if name in read_here and keep.block is not None:
+            return compute_at(low, focus, keep, name, w)
         if name in read_here:
-            return _materialise(low, focus_with_copy(low, focus, name, w, (line, *rest)), line, name, w, rest)
+            return _materialise(low, focus_with_copy(low, focus, name, w, keep.below), keep, name, w)
         if w.name in focus.open_accumulators:
-            return _held_already(low, focus, line, w, rest)
+            return _held_already(low, focus, keep, w)
         if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.computations if x is not w):
-            return _read_when_done(low, focus, w, (line, *rest))
+            return _read_when_done(low, focus, w, keep)
         if w.reduction is not None:
-            before = keeps_first(focus, w, replace(line, tensors=(name,)) if others else line, rest)
-            return low.lower(focus, before) if before else lower_reduction(low, focus, w, rest, line)
-        return _keep_pointwise(low, focus, line, w, rest)
+            before = keeps_first(focus, w, keep)
+            return low.lower(focus, before) if before is not None else lower_reduction(low, focus, w, keep.below, keep)
+        return _keep_pointwise(low, focus, keep, w)
     if low.names_other_nest(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
-        return low.lower(focus, rest)
+        return low.lower(focus, keep.below)
     copy = next((w.name for w in focus.computations if w.name == f"{name}~"), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
-        return lower_keep(low, focus, replace(line, tensors=(copy,)), rest)
+        return lower_keep(low, focus, keep.but(names=(copy,)))
     known = {t.rstrip("@~") for w in focus.computations for t in (w.name, *w.targets)}
-    raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
+    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=did_you_mean(name, known))
 
 
-def _read_when_done(low: Lowering, focus: Focus, w: Computation, lines: tuple) -> list[Stmt]:
+def _read_when_done(low: Lowering, focus: Focus, w: Computation, node: Node) -> list[Stmt]:
     """Others read the result that the accumulator of `w` is written back to: they have a nest of their own, after it."""
     at = focus.computations.index(w) + 1
     parts = [focus.computations[:at], focus.computations[at:]]
-    stored_by_others(low, focus, parts, lines)
-    return [s for part in parts for s in low.lower(replace(focus, computations=part), lines)]
+    stored_by_others(low, focus, parts, node)
+    return [s for part in parts for s in low.lower(replace(focus, computations=part), node)]
 
 
-def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Computation, rest: tuple) -> list[Stmt]:
+def _held_already(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:
     """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
     ctx = low.ctx
     view = focus.views[w.name]
     held = next((b.memory for b in ctx.buffers if b.name == view.buffer), ctx.device.memories[-1].name)
-    if line.memory not in (None, held):
+    if keep.memory not in (None, held):
         raise HeldTwice(
-            f"`{line.tensors[0]}` comes from an accumulator that is held in `{held}` already",
-            line.span,
+            f"`{keep.names[0]}` comes from an accumulator that is held in `{held}` already",
+            keep.span,
             help="one `keep` serves all that is made of one reduction",
         )
-    return low.lower(focus, rest)
+    return low.lower(focus, keep.below)
 
 
-def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Computation, rest: tuple) -> list[Stmt]:
+def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:
     """An intermediate lives in the memory named, from here to the end of the focus."""
     ctx = low.ctx
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
-    memory = line.memory or ctx.device.memories[-1].name
+    memory = keep.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
-        check_own_elements(focus, line, name, w)
+        check_own_elements(focus, keep, name, w)
         buffer = ctx.fresh(name.lower())
         view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), zero_padded=False)
-        body = low.lower(focus.with_view(name, view), rest)
-        return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, line.span), tuple(body), span=line.span)]
-    axes = [(i, low.footprint(focus, i, rest)) for i in indices]
+        body = low.lower(focus.with_view(name, view), keep.below)
+        return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span), tuple(body), span=keep.span)]
+    axes = [(i, low.footprint(focus, i, keep.below)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
-    made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
+    made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
     if not all(reads_own_element(w, ld) for ld in reads_of(focus.computations, name)):
-        check_one_owner(made, name, axes, rest, line)
+        check_one_owner(made, name, axes, keep.below, keep)
     view = View(
-        made.name, view_form(focus.computations, line, name, w), indices, origin, layout, zero_padded=False, computed=True
+        made.name, view_form(focus.computations, keep, name, w), indices, origin, layout, zero_padded=False, computed=True
     )
     ctx.buffers.append(made)
-    body = low.lower(focus.with_view(name, view), rest)
-    return [Alloc(made, tuple(body), span=line.span)]
+    body = low.lower(focus.with_view(name, view), keep.below)
+    return [Alloc(made, tuple(body), span=keep.span)]
 
 
-def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Computation, rest: tuple) -> list[Stmt]:
+def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:
     """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
     ctx = low.ctx
     held = w.name + "@"
     if held in w.reads:  # the block of a `keep` of this tensor: its lines move what is held
         raise HeldTwice(
-            f"`{line.tensors[0]}` is held already where the block of its `keep` begins",
-            line.span,
-            help=f"leave the line out, or stage what is stored: `move {line.tensors[0]} -> MEMORY`",
+            f"`{keep.names[0]}` is held already where the block of its `keep` begins",
+            keep.span,
+            help=f"leave the line out, or stage what is stored: `move {keep.names[0]} -> MEMORY`",
         )
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)
-    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, line, ctx.dtypes[w.name]))
+    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, keep, ctx.dtypes[w.name]))
     computations = tuple(x for v in focus.computations for x in ((first, last) if v is w else (v,)))
-    if line.block and last.using is None:
+    if keep.block is not None and last.using is None:
         kept = tuple(x for x in computations if x is not last)
-        return _kept_and_moved(low, replace(focus, computations=kept), line, first, last, rest)
-    return _materialise(low, replace(focus, computations=computations), replace(line, tensors=(held,)), held, first, rest)
+        return _kept_and_moved(low, replace(focus, computations=kept), keep, first, last)
+    return _materialise(low, replace(focus, computations=computations), keep.but(names=(held,)), held, first)
 
 
-def _kept_and_moved(
-    low: Lowering, focus: Focus, line: syntax.Keep, first: Computation, last: Computation, rest: tuple
-) -> list[Stmt]:
+def _kept_and_moved(low: Lowering, focus: Focus, keep: Keep, first: Computation, last: Computation) -> list[Stmt]:
     """A pointwise result is computed by the lines below in the memory named, and written back from there by the block."""
     ctx, held = low.ctx, first.name
-    memory = line.memory or ctx.device.memories[-1].name
+    memory = keep.memory or ctx.device.memories[-1].name
     indices = tuple(dict.fromkeys(first.alias.get(i, i) for i in first.indices))
     if ctx.register(memory):
         depth = tuple(len(focus.ranges[i].steps) for i in indices)
-        owner = owner_lines(low, rest, first)
+        owner = owner_tree(low, keep.below, first)
         view = View(ctx.fresh(held.lower()), "path", indices, depth=depth, owner=owner, zero_padded=False)
         inner = focus.with_view(held, view)
-        made = low.lower(inner, rest)
+        made = low.lower(inner, keep.below)
         buffer = None  # which is known when the lines below have laid it out
     else:
-        axes = [(i, low.footprint(focus, i, rest)) for i in indices]
-        buffer, layout = memory_buffer(ctx, focus, held, ctx.dtypes[held], memory, axes, line)
-        check_one_owner(buffer, held, axes, rest, line)
+        axes = [(i, low.footprint(focus, i, keep.below)) for i in indices]
+        buffer, layout = memory_buffer(ctx, focus, held, ctx.dtypes[held], memory, axes, keep)
+        check_one_owner(buffer, held, axes, keep.below, keep)
         origin = tuple(focus.ranges[i].base for i in indices)
-        form = view_form((last,), line, held, first)
+        form = view_form((last,), keep, held, first)
         view = View(buffer.name, form, indices, origin, layout, zero_padded=False, computed=True)
         ctx.buffers.append(buffer)
         inner = focus.with_view(held, view)
-        made = low.lower(inner, rest)
-    block = tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line))
+        made = low.lower(inner, keep.below)
+    block = renamed(write_back_block(ctx, keep), {last.name}, held)
     stored = low.lower(replace(inner, computations=(last,)), block)
-    buffer = buffer or register_buffer(ctx, view.buffer, ctx.dtypes[held], memory, line.span)
-    return [Alloc(buffer, (*made, *stored), span=line.span)]
+    buffer = buffer or register_buffer(ctx, view.buffer, ctx.dtypes[held], memory, keep.span)
+    return [Alloc(buffer, (*made, *stored), span=keep.span)]
 
 
 # ---------------------------------------------------------------- accumulators
 
 
-def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, line: syntax.Compute) -> list[Stmt]:
+def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, leaf: Leaf) -> list[Stmt]:
     """No `keep` was written: the accumulator opens here, as much at a time as the instruction of the line computes (one element
     without one) where the tile left is large or unknown."""
     cells = 1
@@ -231,21 +227,21 @@ def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, line: synt
         cap = focus.ranges[i].whole_capacity
         cells = 0 if cap is None or cells == 0 else cells * cap
     if 0 < cells <= REGISTER_CELLS:
-        return lower_reduction(low, focus, w, (line,))
-    m = low.find_instr(line.instr, w, line) if isinstance(line.instr, str) else None
-    once = {i: syntax.Num(m.extent(i) if m is not None else 1) for i in w.indices}
-    single = syntax.Tile(tuple(syntax.TileAxis(i, n) for i, n in once.items()))
-    keep = syntax.Keep((w.name.rstrip("@"),), low.ctx.device.memories[-1].name)
-    return low.lower(focus, (single, keep, line if m is not None else syntax.Compute()))
+        return lower_reduction(low, focus, w, leaf)
+    m = low.find_instr(leaf.instr, w, leaf.span) if leaf.instr is not None else None
+    below = leaf if m is not None else Leaf()
+    keep = Keep(names=(w.name.rstrip("@"),), memory=low.ctx.device.memories[-1].name, below=below)
+    axes = tuple(Axis(i, m.extent(i) if m is not None else 1) for i in w.indices)
+    return low.lower(focus, Tile(axes=axes, below=keep))
 
 
-def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
+def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, keep: Keep | None = None) -> list[Stmt]:
     """Initialisation + body + combination + write-back of one reduction."""
     ctx = low.ctx
     assert w.reduction is not None
-    check_kept_reads(focus, w, lines)
+    check_kept_reads(focus, w, node)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
-    owner = owner_lines(low, lines, w)
+    owner = owner_tree(low, node, w)
     buffers: list[tuple[str, str]] = []
     inner = focus
     names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
@@ -257,22 +253,22 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, k
             view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
             buffers.append((name, buffer))
         else:
-            axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
+            axes = [(i, low.footprint(focus, i, node)) for i in w.indices]
             local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
-            if keep is not None and keep.block:  # which visits what is held in a way of its own
-                check_one_owner(local, name, axes, lines, keep)
+            if keep is not None and keep.block is not None:  # which visits what is held in a way of its own
+                check_one_owner(local, name, axes, node, keep)
             origin = tuple(focus.ranges[i].base for i in w.indices)
             view = View(local.name, "indices", w.indices, origin, layout, zero_padded=False)
             made.append(local)
             ctx.buffers.append(local)
         inner = inner.with_view(name, view)
     inner = replace(inner, open_accumulators={**focus.open_accumulators, w.name: len(focus.digits)})
-    body = low.lower(inner, lines)
+    body = low.lower(inner, node)
     single = replace(inner, computations=(_as_kind(InitAccumulator, w),), loops=())
     init = low.lower(single, owner)
     combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
-    stored = write_back(low, replace(inner, loops=()), w, owner, keep, lines)
+    stored = write_back(low, replace(inner, loops=()), w, owner, keep)
     if loops:
         init, stored = _between(low, inner, w, owner, names, loops, init, stored)
     out: list[Stmt] = [*init, *body, *combine, *stored]
@@ -284,7 +280,7 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, k
     return out
 
 
-def _combined(low: Lowering, focus: Focus, w: Computation, owner: tuple, names: list[str]) -> list[Stmt]:
+def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node, names: list[str]) -> list[Stmt]:
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
     out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
@@ -313,7 +309,7 @@ def _as_kind(kind: type, w: Computation):
 
 
 def _between(
-    low: Lowering, focus: Focus, w: Computation, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]
+    low: Lowering, focus: Focus, w: Computation, owner: Node, names: list[str], loops, init: list[Stmt], stored: list[Stmt]
 ):
     """FIRST_AND_LAST."""
     if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there

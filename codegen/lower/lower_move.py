@@ -9,10 +9,8 @@ BOX_OR_VIEW                 an axis subscripted by a plain index is staged under
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismatch
 from ...dsl.index.expr import Expr, Var, as_expr
@@ -23,17 +21,16 @@ from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
 from ..plan.name_factors import side_names
-from ..schedule.synthetic_spans import with_spans
+from ..schedule.schedule_tree import CopyLeaf, Move, chain, fragment_of, steps_of, with_leaf
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines
-from .copies.pipeline_depth import copy_staging, pipeline_of
+from .copies.pipeline_depth import copy_staging
 from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, spanned_size, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
-from .lower_keep import owner_lines
+from .lower_keep import owner_tree
 from .spec import ZERO, Focus, Range, View
-from .tile_axes import modifier
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -42,39 +39,39 @@ if TYPE_CHECKING:
 LEAVE_OUT = "leave the line out: each access then reads the tensor where it is"
 
 
-def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
+def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
     ctx = low.ctx
     found = [
         ld
         for w in focus.computations
         for v in (w.value, *(o.value for o in w.outputs))
         for ld in loads(v)
-        if ld.tensor == line.tensor
+        if ld.tensor == move.tensor
     ]
     if not found:
-        if low.names_other_nest(focus, lambda w: line.tensor in w.reads):
-            return low.lower(focus, rest)
+        if low.names_other_nest(focus, lambda w: move.tensor in w.reads):
+            return low.lower(focus, move.below)
         reads = {t for w in focus.computations for t in w.reads}
-        raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
-    memory = line.memory or ctx.device.memories[-1].name
-    maker = next((w for w in focus.computations if line.tensor in w.targets), None)
-    if maker is not None and focus.views[line.tensor].form == "global":
-        return compute_at(low, focus, line, line.tensor, maker, rest)
+        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=did_you_mean(move.tensor, reads))
+    memory = move.memory or ctx.device.memories[-1].name
+    maker = next((w for w in focus.computations if move.tensor in w.targets), None)
+    if maker is not None and focus.views[move.tensor].form == "global":
+        return compute_at(low, focus, move, move.tensor, maker)
     if maker is not None:
         raise HeldTwice(
-            f"`{line.tensor}` is kept by a line above, and computed by the lines below: there is nothing to move yet",
-            line.span,
+            f"`{move.tensor}` is kept by a line above, and computed by the lines below: there is nothing to move yet",
+            move.span,
             help=f"leave this line out, or the `keep`: this line alone computes it in `{memory}`",
         )
     if ctx.register(memory):
         if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
             raise RegisterMismatch(
-                f"`{line.tensor}` is read at several subscripts, and a unit's registers hold the elements of only one",
-                line.span,
+                f"`{move.tensor}` is read at several subscripts, and a unit's registers hold the elements of only one",
+                move.span,
                 help="move it to a memory that units share",
             )
-        return _to_registers(low, *_staging_step(focus, found[0]), line, rest, found[0], memory)
-    return _to_memory(low, focus, line, rest, found, memory)
+        return _to_registers(low, *_staging_step(focus, found[0]), move, found[0], memory)
+    return _to_memory(low, focus, move, found, memory)
 
 
 # ---------------------------------------------------------------- registers
@@ -107,91 +104,79 @@ def _in_box(focus: Focus, load: Load, axes: list[StagedAxis]) -> tuple[Expr, ...
     return tuple(c.subs(own) for c in _inherited(focus, load) if all(v in own for v in c.variables() if v.name in focus.ranges))
 
 
-def _to_registers(
-    low: Lowering, focus: Focus, source: Value, line: syntax.Move, rest: tuple, load: Load, memory: str
-) -> list[Stmt]:
+def _to_registers(low: Lowering, focus: Focus, source: Value, move: Move, load: Load, memory: str) -> list[Stmt]:
     """Each unit holds what it will read: the tiles below, and the leaf's fragment, say which elements those are."""
     ctx = low.ctx
     alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
     indices = tuple(i for i in indices if i in focus.ranges)
-    copy_name = line.tensor + "~"
+    copy_name = move.tensor + "~"
     ctx.dtypes[copy_name] = load.dtype
-    computation = Computation(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
-    owner = owner_lines(low, rest, computation, operand_of=line.tensor)
-    hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
-    with_instr = modifier(line, "with")
-    if with_instr is not None and owner:
-        owner = (*owner[:-1], InstrLeaf(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
-    buffer = ctx.fresh(line.tensor.rstrip("@").lower())
+    computation = Computation(copy_name, indices, source, None, (), span=move.span, fused=focus.fused)
+    owner = owner_tree(low, move.below, computation, operand_of=move.tensor)
+    hops = [x for x in steps_of(move.block) if isinstance(x, Move)] if move.block is not None else []
+    if move.instr is not None:
+        owner = with_leaf(owner, CopyLeaf(instr=move.instr, fragment=fragment_of(owner), move=move))
+    buffer = ctx.fresh(move.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
     copying = replace(focus.with_view(copy_name, view), computations=(computation,), loops=(), tile_loops=())
-    copy = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
-    body = low.lower(focus.with_view(line.tensor, view), rest)
-    local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
-    return [Alloc(local, (*copy, *body), line.span, copy_staging(low, focus, line, [load], memory, len(copy)))]
-
-
-@dataclass(frozen=True)
-class InstrLeaf:
-    """A line of ours: the leaf of a copy is this instruction, which must lay the elements out as `fragment` says."""
-
-    fragment: object
-    instr: str
-    line: syntax.Move
+    copy = spanned(tuple(low.lower(copying, chain(*hops, below=owner))), move.span)
+    body = low.lower(focus.with_view(move.tensor, view), move.below)
+    local = register_buffer(ctx, buffer, load.dtype, memory, move.span)
+    return [Alloc(local, (*copy, *body), move.span, copy_staging(low, focus, move, [load], memory, len(copy)))]
 
 
 # ---------------------------------------------------------------- memories
 
 
-def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, found: list[Load], memory: str) -> list[Stmt]:
+def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memory: str) -> list[Stmt]:
     ctx = low.ctx
     alias = focus.aliases
-    source = focus.views[line.tensor]
+    source = focus.views[move.tensor]
     # A read without `else` stays inside, so what the copy holds outside is for the others to say.
     found = sorted(found, key=lambda ld: ld.otherwise is None)
     first = found[0]
     if len({ld.otherwise for ld in found} - {None}) > 1:
         raise BadLayout(
-            f"`{line.tensor}` is read with different `else` values, so one copy is not enough",
-            line.span,
+            f"`{move.tensor}` is read with different `else` values, so one copy is not enough",
+            move.span,
             help=LEAVE_OUT,
         )
     names = {x.name for ld in found for e in ld.indices for x in e.variables()}
-    copy_name = line.tensor.rstrip("@") + "~"
-    ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]
-    if source.form == "path" and not line.tensor.endswith("@"):
+    copy_name = move.tensor.rstrip("@") + "~"
+    ctx.dtypes[copy_name] = ctx.dtypes[move.tensor]
+    if source.form == "path" and not move.tensor.endswith("@"):
         raise RegisterMismatch(
-            f"`{line.tensor}` is held in registers here, and a unit cannot read the registers of others",
-            line.span,
+            f"`{move.tensor}` is held in registers here, and a unit cannot read the registers of others",
+            move.span,
             help="write this line above the one that moves it to registers",
         )
     if source.form == "path":
-        return _from_registers(low, focus, line, rest, source, memory, copy_name)
-    if line.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
+        return _from_registers(low, focus, move, source, memory, copy_name)
+    if move.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
         if len({ld.indices for ld in found}) > 1:
             raise BadLayout(
-                f"`{line.tensor}` is read at several subscripts, and a copy by the indices here holds the elements of only one",
-                line.span,
-                help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{line.tensor}`",
+                f"`{move.tensor}` is read at several subscripts, and a copy by the indices here holds the elements of only one",
+                move.span,
+                help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{move.tensor}`",
             )
         subscripts = tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
-        wanted = line.view or subscripts
-        _check_view(focus, line, wanted, subscripts)
+        wanted = move.view or subscripts
+        _check_view(focus, move, wanted, subscripts)
         form = "indices"
-        axes = [staged_index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
+        axes = [staged_index_axis(low, focus, i, move.tensor, memory, move.below) for i in wanted]
         value: Value = first
         also = _inherited(focus, first)
     else:
         form = "box"
         axes: list[StagedAxis] = []
         for d in range(len(first.indices)):
-            axes.append(_box_axis(low, focus, line, memory, rest, d, found, {a.name for a in axes}))
+            axes.append(_box_axis(low, focus, move, memory, d, found, {a.name for a in axes}))
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
         also = _in_box(focus, first, axes) if len({ld.indices for ld in found}) == 1 else ()
     ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
     buffer, layout = memory_buffer(
-        ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
+        ctx, focus, copy_name, ctx.dtypes[move.tensor], memory, [(a.name, a.extent) for a in axes], move
     )
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
@@ -200,35 +185,33 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
     names = tuple(a.name for a in axes)
-    computation = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=line.span, fused=focus.fused)
+    computation = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=move.span, fused=focus.fused)
     last = layout.digits[-1].axis if layout.digits else ""
-    if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
+    if move.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
         computation = replace(computation, indices=(*(n for n in names if n != last), last), subscripts=names)
     copying = replace(
         focus, computations=(computation,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={},
-        views={**focus.views, copy_name: local, line.tensor: source},
+        views={**focus.views, copy_name: local, move.tensor: source},
     )  # fmt: skip
-    lines = line.block
-    if lines is not None:
-        lines = copy_block(line, lines)
+    if move.block is not None:
+        block = copy_block(move, move.block)
     else:
-        lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
-        lines = with_spans(lines, ctx.synthetic_line_numbers)
-        ctx.filled_lines[id(line)] = lines
-    copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], lines, buffer)
-    staging = copy_staging(low, focus, line, found, memory, len(copy))
+        lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, move)
+        block = ctx.fill(move, lines)
+    copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], block, buffer)
+    staging = copy_staging(low, focus, move, found, memory, len(copy))
     ctx.rotating[buffer.name] = staging.depth
-    body = low.lower(focus.with_view(line.tensor, view), rest)
-    return [Alloc(buffer, (*copy, *body), line.span, staging)]
+    body = low.lower(focus.with_view(move.tensor, view), move.below)
+    return [Alloc(buffer, (*copy, *body), move.span, staging)]
 
 
-def _check_view(focus: Focus, line: syntax.Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:
+def _check_view(focus: Focus, move: Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:
     """Raises BadLayout where the indices of `as (...)` are not all in focus, or do not tell all elements apart."""
     if gone := [i for i in wanted if i not in focus.ranges]:
-        raise BadLayout(f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch", line.span)
+        raise BadLayout(f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch", move.span)
     if lost := [i for i in subscripts if i not in wanted]:
         help = f"`as ({', '.join((*wanted, *lost))})`, say"
-        raise BadLayout(f"`{line.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", line.span, help=help)
+        raise BadLayout(f"`{move.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", move.span, help=help)
 
 
 def _ordered(e: Expr) -> list[str]:
@@ -250,42 +233,43 @@ def _diagonal(found: list[Load]) -> bool:
     return len(set(plain)) < len(plain) and len({ld.indices for ld in found}) == 1
 
 
-def _box_axis(
-    low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load], taken: set[str]
-) -> StagedAxis:
+def _box_axis(low: Lowering, focus: Focus, move: Move, memory: str, d: int, found: list[Load], taken: set[str]) -> StagedAxis:
     """`taken`: the names of the axes before this one; an index is one of them only once."""
     ctx = low.ctx
     plain = {plain_index(ld.indices[d]) for ld in found}
     index = next(iter(plain))
     if len(plain) == 1 and index is not None and index in focus.ranges and index not in taken:
         r = focus.ranges[index]
-        extent = low.footprint(focus, index, rest)
+        extent = low.footprint(focus, index, move.below)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, spanned_size(r)))
-        return StagedAxis(index, r.base, extent, valid, filled_extents(low, focus, index, line.tensor, memory, rest, extent))
+        return StagedAxis(
+            index, r.base, extent, valid, filled_extents(low, focus, index, move.tensor, memory, move.below, extent)
+        )
     hulls = [
-        hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
+        hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, move.below) - 1) for i, r in focus.ranges.items()})
+        for ld in found
     ]
     for ld, h in zip(found, hulls, strict=True):
         if h is None:
-            where = f"`{line.tensor}` is subscripted by `{ld.indices[d]}`"
-            raise BadLayout(f"{where}, whose box has no constant extent", line.span, help=LEAVE_OUT)
+            where = f"`{move.tensor}` is subscripted by `{ld.indices[d]}`"
+            raise BadLayout(f"{where}, whose box has no constant extent", move.span, help=LEAVE_OUT)
     lows = [h[0] for h in hulls if h]
     highs = [h[0] + h[1] for h in hulls if h]
     base = lows[0]
     offsets = [(x - base).constant for x in lows]
     ends = [(x - base).constant for x in highs]
     if any(x is None for x in (*offsets, *ends)):
-        message = f"the accesses of `{line.tensor}` have no common box of constant extent"
-        raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor) or LEAVE_OUT)
+        message = f"the accesses of `{move.tensor}` have no common box of constant extent"
+        raise BadLayout(message, move.span, help=_as_factors(focus, move.tensor) or LEAVE_OUT)
     origin = base + min(x for x in offsets if x is not None)
     extent = max(0, max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1)  # 0: nothing is read
-    name = f"{line.tensor}.{d}"
+    name = f"{move.tensor}.{d}"
     at = origin + Var(name)
-    size = ctx.shapes[line.tensor.rstrip("@")][d]
+    size = ctx.shapes[move.tensor.rstrip("@")][d]
     valid = () if found[0].otherwise is not None else (at, size - at - 1)
-    source = focus.views[line.tensor]
+    source = focus.views[move.tensor]
     mine = {v.name for ld in found for v in ld.indices[d].variables()} & focus.ranges.keys()
-    if source.form == "box" and any(low.footprint(focus, i, rest) > (focus.ranges[i].whole_capacity or 0) for i in mine):
+    if source.form == "box" and any(low.footprint(focus, i, move.below) > (focus.ranges[i].whole_capacity or 0) for i in mine):
         # what lines below read past a tile, in strided chunks or a leaf's, is not in the copy that this one is made of
         assert source.layout is not None
         here = at - source.origin[d]
@@ -293,23 +277,22 @@ def _box_axis(
     return StagedAxis(name, origin, extent, valid, ())
 
 
-def _from_registers(
-    low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, source: View, memory: str, copy_name: str
-) -> list[Stmt]:
+def _from_registers(low: Lowering, focus: Focus, move: Move, source: View, memory: str, copy_name: str) -> list[Stmt]:
     """A tile held in registers goes to a memory that all units see: every owner stores what it holds."""
     ctx = low.ctx
-    if pipeline_of(line) is not None:
-        ctx.note(f"`pipeline` of `{line.tensor.rstrip('@')}`: what units hold in registers is stored at once")
+    assert source.owner is not None
+    if move.pipeline is not None:
+        ctx.note(f"`pipeline` of `{move.tensor.rstrip('@')}`: what units hold in registers is stored at once")
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
-    buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
-    check_one_owner(buffer, line.tensor, axes, source.owner, line)
+    buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[move.tensor], memory, axes, move)
+    check_one_owner(buffer, move.tensor, axes, source.owner, move)
     ctx.buffers.append(buffer)
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)
-    value = source.stored_value or Load(line.tensor, at, ctx.dtypes[line.tensor])
-    computation = Computation(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
+    value = source.stored_value or Load(move.tensor, at, ctx.dtypes[move.tensor])
+    computation = Computation(copy_name, source.axes, value, None, (), span=move.span, fused=focus.fused)
     stored = low.lower(
         replace(focus, computations=(computation,), views={**focus.views, copy_name: view}, loops=()), source.owner
     )
-    body = low.lower(focus.with_view(line.tensor, view), rest)
-    return [Alloc(buffer, (*stored, *body), span=line.span)]
+    body = low.lower(focus.with_view(move.tensor, view), move.below)
+    return [Alloc(buffer, (*stored, *body), span=move.span)]

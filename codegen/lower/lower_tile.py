@@ -8,21 +8,20 @@ MADE_BELOW   so do computations that lack the tile's indices. Exceptions: a poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
+from ..schedule.schedule_tree import Axis, Tile
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
 from .readers import reads_beyond_tile, stored_by_others
 from .reductions.split_reduction import are_split_alike, tile_splits_reduction
-from .spec import Focus
-from .tile_axes import ResolvedAxis, clamped, modifier, tensors_of, tile_axes
+from .spec import Focus, clamped
 from .tiling.count_units import advance
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.sequential_tiles import sequential_tiles
@@ -31,29 +30,29 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> list[Stmt]:
+def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
     ctx = low.ctx
-    mine = [a for a in tile_axes(line) if a.index in focus.ranges]
-    below = staged_tensors(rest)
+    mine = [a for a in tile.axes if a.index in focus.ranges]
+    below = tile.below.staged
     indices = tuple(a.index for a in mine)
-    alone = line.level is not None and ctx.device.level(line.level).siblings == "nothing"
+    alone = tile.level is not None and ctx.device.level(tile.level).siblings == "nothing"
 
     def together(v: Computation, w: Computation) -> bool:
         made_below = v.reduction is None and not below.isdisjoint(v.targets)  # for each part, by the lines below
-        alike = made_below or not tile_splits_reduction(ctx.device, line) or are_split_alike(focus, v, w, mine)
+        alike = made_below or not tile_splits_reduction(ctx.device, tile) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
     parts = shared_loop_groups(focus.computations, together)
     if len(parts) > 1:
         parts = split_producers(low, parts, together, below)
-        stored_by_others(low, focus, parts, (line, *rest))
-        return [s for g in parts for s in low.lower(replace(focus, computations=g), (line, *rest))]
-    if not tile_splits_reduction(ctx.device, line):
-        opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
+        stored_by_others(low, focus, parts, tile)
+        return [s for g in parts for s in low.lower(replace(focus, computations=g), tile)]
+    if not tile_splits_reduction(ctx.device, tile):
+        opened = low.open_accumulators(focus, tile)
         if opened is not None:
             return opened
-    if line.level is not None:
-        return distribute_tiles(low, focus, line, mine, rest)
+    if tile.level is not None:
+        return distribute_tiles(low, focus, tile, mine)
     needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in mine:
@@ -61,31 +60,25 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
             r = focus.ranges[a.index]
             focus = focus.with_range(a.index, advance(r, clamped(r, a.size), a.every))
     cells = {i for w in focus.computations for i in cell_indices(focus, w)}
-    unroll = modifier(line, "unroll")
-    ahead = any(depth_of(x, depth_of(line, 1)) > 1 for x in moves_below(rest))
+    ahead = any(depth_of(x, depth_of(tile, 1)) > 1 for x in moves_below(tile))
 
-    def nest(f: Focus, a: ResolvedAxis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
+    def nest(f: Focus, a: Axis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
         filled = all(
             zero_is_neutral(w.value, (a.index,), f) for w in f.computations if w.reduction is not None and a.index in w.reduced
         )
-        cell = a.index in cells or is_unrolled(low, line, rest, f.ranges[a.index], a.size, filled)
-        return sequential_tiles(ctx, f, a, cell, unroll, inside, line, ahead)
+        cell = a.index in cells or is_unrolled(low, tile, f.ranges[a.index], a.size, filled)
+        return sequential_tiles(ctx, f, a, cell, tile.unroll, inside, tile, ahead)
 
-    return _nested(focus, todo, nest, lambda f: low.lower(f, rest))
+    return _nested(focus, todo, nest, lambda f: low.lower(f, tile.below))
 
 
 def _nested(
-    focus: Focus, axes: list[ResolvedAxis], nest: Callable[..., list[Stmt]], inmost: Callable[[Focus], list[Stmt]]
+    focus: Focus, axes: list[Axis], nest: Callable[..., list[Stmt]], inmost: Callable[[Focus], list[Stmt]]
 ) -> list[Stmt]:
     """One loop in the other, the first axis outermost."""
     if not axes:
         return inmost(focus)
     return nest(focus, axes[0], lambda f: _nested(f, axes[1:], nest, inmost))
-
-
-def staged_tensors(lines: Iterable[syntax.Line]) -> frozenset[str]:
-    """The tensors that lines keep or move."""
-    return frozenset(t for x in lines for t in tensors_of(x))
 
 
 def shared_loop_groups(

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from ...dsl import syntax
 from ...dsl.device import Device, Instr
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
+from ..schedule.build_tree import schedule_tree
 from ..schedule.schedule_fallback import ScheduleAttempts
+from ..schedule.schedule_tree import Node
+from ..schedule.synthetic_spans import with_spans
 from .schedule_trace import ScheduleTrace
 
 PlannedLaunch = tuple[tuple[Computation, ...], tuple]  # computations, lines
@@ -49,14 +53,16 @@ class LoweringContext:
     instrs: dict[str, Instr] = field(default_factory=dict)
     preceding_launches: list[PlannedLaunch] = field(default_factory=list)
     following_launches: list[PlannedLaunch] = field(default_factory=list)  # of split reductions
-    filled_lines: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
+    filled_lines: dict[object, tuple] = field(default_factory=dict)  # key of a node -> the block that completion gives it
+    filled_trees: dict[object, Node] = field(default_factory=dict)  # the same as trees, of copies
+    shared_out: dict[object, Node] = field(default_factory=dict)  # key of a `keep` -> how units share out what its block leaves
     synthetic_line_numbers: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
     attempts: ScheduleAttempts = field(
         default_factory=ScheduleAttempts
     )  # the candidates left where a choice cannot be compiled
-    paired_lines: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
+    paired_tiles: set[object] = field(default_factory=set)  # keys of tiles whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
     trace: ScheduleTrace = field(default_factory=ScheduleTrace)  # what each line did, for people
     # Whether what is lowered is for calls whose sizes are not as vector loads of copies ask, or for the others; None: for both.
@@ -64,11 +70,18 @@ class LoweringContext:
     unaligned_variant: UnalignedVariant | None = None  # what the program for unaligned sizes has of its own, where there is one
 
     def copy(self, **changes: Any) -> LoweringContext:
-        """For a part that is lowered once more: without what is for people, and without ids of lines."""
+        """For a part that is lowered once more: without what is for people."""
         mine = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
         mine |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
-        mine |= {"filled_lines": {}, "paired_lines": set(), "notes": [], "choices": [], "trace": ScheduleTrace()}
+        mine |= {"filled_lines": {}, "filled_trees": {}, "shared_out": {}, "paired_tiles": set()}
+        mine |= {"notes": [], "choices": [], "trace": ScheduleTrace()}
         return replace(self, **(mine | changes))
+
+    def fill(self, node: Node, lines: tuple[syntax.Line, ...]) -> Node:
+        """The tree of the lines that are chosen for the node's block."""
+        lines = self.filled_lines[node.key] = with_spans(lines, self.synthetic_line_numbers)
+        tree = self.filled_trees[node.key] = schedule_tree(lines)
+        return tree
 
     def reserve(self, name: str) -> None:
         """The name is not to be given out."""

@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, loads
 from ..plan.computations import BACK, Computation, plain_index
+from ..schedule.schedule_tree import Keep, Materialise, Node, Tile, chain
 from .lowering_context import LoweringContext
 from .spec import Focus
-from .tile_axes import tensors_of, tile_axes
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -43,7 +42,7 @@ def reads_own_element(w: Computation, load: Load) -> bool:
     return load.otherwise is None and tuple(map(plain_index, load.indices)) == subscripts_of(w, load.tensor)
 
 
-def check_own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Computation) -> None:
+def check_own_elements(focus: Focus, keep: Keep, tensor: str, w: Computation) -> None:
     """OWN_ELEMENTS. Raises RegisterMismatch."""
     other = next((ld for ld in reads_of(focus.computations, tensor) if not reads_own_element(w, ld)), None)
     if other is not None:
@@ -51,12 +50,12 @@ def check_own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Computat
         at = ", ".join(map(str, other.indices)) + (" else ..." if other.otherwise is not None else "")
         raise RegisterMismatch(
             f"`{name}` is read as `{name}[{at}]`, and a unit's registers hold the elements that it computes itself",
-            line.span,
+            keep.span,
             help="keep it in a memory that units share",
         )
 
 
-def view_form(readers: Iterable[Computation], line: syntax.Keep | syntax.Move, tensor: str, w: Computation) -> str:
+def view_form(readers: Iterable[Computation], node: Materialise, tensor: str, w: Computation) -> str:
     """How accesses of what `w` makes follow from its buffer (`View.form`): by subscripts; where indices are fused, by indices.
 
     Raises BadLayout where indices do not say it.
@@ -67,13 +66,13 @@ def view_form(readers: Iterable[Computation], line: syntax.Keep | syntax.Move, t
         raise BadLayout(
             f"`{tensor.rstrip('@')}` is read at other elements than those of the same indices, and some of"
             " its indices are fused",
-            line.span,
+            node.span,
             help="leave the line out, or tile without `fuse`",
         )
     return "indices"
 
 
-def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, lines: tuple) -> Focus:
+def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, below: Node) -> Focus:
     """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
     caller, whose output it is; computations of other nests; a launch to follow. Those in focus read what is kept."""
     ctx, here = low.ctx, {x.name for x in focus.computations}
@@ -82,7 +81,7 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, li
     )
     elsewhere = elsewhere or tensor in low.read_again
     leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
-    if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, lines):
+    if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, below):
         return focus
     copy, own = tensor + BACK, subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
@@ -95,28 +94,27 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, li
 # ---------------------------------------------------------------- write-backs
 
 
-def keeps_first(focus: Focus, w: Computation, line: syntax.Keep, rest: tuple) -> tuple | None:
-    """OPEN_AT_THE_END: the lines, of which those right below `line` that keep what the write-back of `w` reads come first; None
-    where there are none."""
+def keeps_first(focus: Focus, w: Computation, keep: Keep) -> Node | None:
+    """OPEN_AT_THE_END: the node, below those right below it that keep what the write-back of `w` reads; None without these."""
     needed = _needed(focus, w)
-    first: list[syntax.Keep] = []
-    after: list = []
-    for n, x in enumerate(rest):
-        if not isinstance(x, syntax.Keep):
-            after += rest[n:]
-            break
-        read = tuple(t for t in x.tensors if t in needed)
-        others = tuple(t for t in x.tensors if t not in needed)
-        first += [replace(x, tensors=read)] if read else []
-        after += [replace(x, tensors=others)] if others else []
-    return (*first, line, *after) if first else None
+    first: list[Keep] = []
+    after: list[Keep] = []
+    below = keep.below
+    while isinstance(below, Keep):
+        read = tuple(t for t in below.names if t in needed)
+        others = tuple(t for t in below.names if t not in needed)
+        # a node that is divided is two
+        first += [below.but(names=read, key=object() if others else below.key)] if read else []
+        after += [below.but(names=others, key=object() if read else below.key)] if others else []
+        below = below.below
+    return chain(*first, keep, *after, below=below) if first else None
 
 
-def check_kept_reads(focus: Focus, w: Computation, lines: tuple) -> None:
+def check_kept_reads(focus: Focus, w: Computation, node: Node) -> None:
     """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
     needed = _needed(focus, w)
-    for x in lines if needed else ():
-        first = next((t for t in tensors_of(x) if t in needed), None)
+    for x in node.path() if needed else ():
+        first = next((t for t in x.tensors if t in needed), None)
         if first is not None:
             whole = w.name.rstrip("@")
             raise NotComputed(
@@ -137,7 +135,7 @@ def _needed(focus: Focus, w: Computation) -> frozenset[str]:
 # ---------------------------------------------------------------- nests one after another
 
 
-def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation, ...]], lines: tuple) -> None:
+def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation, ...]], node: Node) -> None:
     """STORED_BY_OTHERS. Raises CannotMeet where a later part reads what units store that it cannot wait for."""
     pairs = [
         (v, w, t)
@@ -149,7 +147,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
     ]
     if not pairs:
         return
-    for index, level, span in _distributed(low.ctx, focus, lines):
+    for index, level, span in _distributed(low.ctx, focus, node):
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.name.rstrip("@"), w.name.rstrip("@")
@@ -162,7 +160,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
                 )
 
 
-def _distributed(ctx: LoweringContext, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
+def _distributed(ctx: LoweringContext, focus: Focus, node: Node) -> Iterator[tuple[str, str, Span | None]]:
     """The indices whose tiles units get that cannot wait for each other (none where all do the same, and one stores): the level
     of the units, and the line that distributes the tiles."""
     known: set[str] = set()
@@ -171,11 +169,11 @@ def _distributed(ctx: LoweringContext, focus: Focus, lines: tuple) -> Iterator[t
         alone = next((x for x in d.levels if ctx.device.level(x).siblings == "nothing"), None)
         if alone is not None and d.extent.constant != 1:
             yield d.index, alone, None
-    for x in lines:
-        if not isinstance(x, syntax.Tile) or x.level is None or ctx.device.level(x.level).siblings != "nothing":
+    for x in node.path():
+        if not isinstance(x, Tile) or x.level is None or ctx.device.level(x.level).siblings != "nothing":
             continue
         known.add(x.level)
-        for a in tile_axes(x):
+        for a in x.axes:
             capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
             if capacity is None or capacity > a.size:  # one tile: one unit
                 yield a.index, x.level, x.span

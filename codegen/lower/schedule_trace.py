@@ -19,6 +19,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
+from ..schedule.schedule_tree import Materialise, Node
 from .show_spec import memory_of, places_of, show_spec, shown_extent
 from .spec import Focus, View
 
@@ -82,8 +83,9 @@ class _Moment:
 class _Entry:
     """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those."""
 
-    line: object
+    line: syntax.Line | str | None
     depth: int
+    key: object = None
     before: Focus | None = None
     done: tuple[Focus, _Moment] | None = None
     after: list[_Moment] = field(default_factory=list)
@@ -95,46 +97,44 @@ class ScheduleTrace:
 
     def __init__(self) -> None:
         self.entries: list[_Entry] = []
-        self._at: dict[object, tuple[_Entry, _Entry, bool]] = {}  # key of a line -> (the line before it, its own, nested?)
+        self._at: dict[object, tuple[_Entry, _Entry, bool]] = {}  # key or span of a node -> (before it, its own, nested?)
         self._names: set[tuple[str, bool]] = set()
         self._around: list[Mapping[str, View]] = []
-        self._kept: list[object] = []  # lines by whose id we go
 
-    def launch(self, computations: tuple[Computation, ...], lines: tuple) -> None:
+    def launch(self, computations: tuple[Computation, ...], tree: Node) -> None:
         self._at.clear()
         self._names = {(w.name, w.reduction is None) for w in computations}
         head = _Entry(", ".join(dict.fromkeys(t for w in computations for t in w.targets)), 0)
         self.entries.append(head)
-        self._block(lines, head, 1, False)
+        self._block(tree, head, 1, False)
 
-    def _block(self, lines: tuple, head: _Entry, depth: int, nested: bool, at: int | None = None) -> None:
+    def _block(self, tree: Node, head: _Entry, depth: int, nested: bool, at: int | None = None) -> None:
         before = head
-        for line in lines:
-            entry = _Entry(line, depth)
-            self._kept.append(line)
+        for x in tree.path():
+            if x.line is None:
+                continue
+            entry = _Entry(x.line, depth, x.key)
             if at is None:
                 self.entries.append(entry)
             else:
                 self.entries.insert(at, entry)
                 at += 1
-            for key in (id(line), getattr(line, "span", None)):
+            for key in (x.key, x.span):
                 if key is not None:
                     self._at.setdefault(key, (before, entry, nested))
-            block = getattr(line, "block", None)
-            if block:
-                start = _Entry(None, depth + 1)
-                self._block(block, start, depth + 1, True)
+            if isinstance(x, Materialise) and x.block is not None:
+                self._block(x.block, _Entry(None, depth + 1), depth + 1, True)
             before = entry
 
     # ------------------------------------------------------------ steps of lowering
 
-    def enter(self, ctx: LoweringContext, focus: Focus, lines: tuple) -> None:
+    def enter(self, ctx: LoweringContext, focus: Focus, node: Node) -> None:
         self._around.append(focus.views)
-        if not lines or not focus.computations:
+        if not focus.computations:
             return
-        found = self._at.get(id(lines[0])) or self._at.get(getattr(lines[0], "span", None))
+        found = self._at.get(node.key) or self._at.get(node.span)
         if found is None:
-            found = self._completed(ctx, lines)
+            found = self._completed(ctx, node)
         if found is None:
             return
         before, own, nested = found
@@ -151,16 +151,14 @@ class ScheduleTrace:
     def leave(self) -> None:
         self._around.pop()
 
-    def _completed(self, ctx: LoweringContext, lines: tuple):
+    def _completed(self, ctx: LoweringContext, tree: Node):
         """A nested block that completion gave a line only now."""
-        parent = next(
-            (e for e in self.entries if id(e.line) in ctx.filled_lines and ctx.filled_lines[id(e.line)] is lines), None
-        )
+        parent = next((e for e in self.entries if ctx.filled_trees.get(e.key) is tree), None)
         if parent is None:
             return None
         at = self.entries.index(parent) + 1
-        self._block(lines, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
-        return self._at.get(id(lines[0]))
+        self._block(tree, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
+        return self._at.get(tree.key)
 
     def result(self) -> tuple[TracedLine, ...]:
         return tuple(_traced(e) for e in self.entries)

@@ -16,6 +16,7 @@ from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
 from ..plan.computations import Computation, Fused
+from ..schedule.schedule_tree import Node, Tile
 
 ZERO = as_expr(0)
 ONE = as_expr(1)
@@ -121,6 +122,12 @@ class Range:
         return Range(self.base + offset, self.size, bounds, rest, (*self.steps, replace(step, stride=rep.stride)))
 
 
+def clamped(r: Range, size: int) -> int:
+    """A tile is no larger than what there can be of the range, as buffers and footprints count it."""
+    c = r.capacity
+    return max(1, min(size, c)) if c is not None and not r.strided_runs else size
+
+
 def multiple(e: Expr, n: int) -> bool:
     """Is e a multiple of n, by its coefficients?"""
     return e.const % n == 0 and all(c % n == 0 for _, c in e.terms)
@@ -142,7 +149,7 @@ class View:
              path      registers: the steps of each index since the focus the buffer was made in; `joint`: then the
                        fragment's register number
     axes     box: names of the layout's axes; indices, path: the indices, in order
-    owner    path: the lines by which its elements are visited, so that every nest agrees on who holds what
+    owner    path: the tree by which its elements are visited, so that every nest agrees on who holds what
     """
 
     buffer: str
@@ -151,7 +158,7 @@ class View:
     origin: tuple[Expr, ...] = ()
     layout: Layout | None = None
     depth: tuple[int, ...] = ()
-    owner: tuple[object, ...] = ()
+    owner: Node | None = None
     zero_padded: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
     # a staged copy: how far each index was live where it was made, which the copy has filled; None: not told
     filled_extents: frozenset[tuple[str, Expr]] | None = None
@@ -180,11 +187,11 @@ class UnitDigit:
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A loop that a tile line opened: over tiles of `index`; `var` None where there is one tile at most."""
+    """A loop over tiles of `index`; `var` None where there is one tile at most."""
 
     index: str
     var: Var | None
-    line: object
+    tile: Tile
 
 
 @dataclass(frozen=True)
@@ -196,7 +203,7 @@ class Focus:
     `tile_loops` loops of tiles one after another, outermost first; those around a copy are not around the lines of its block
     `loops`      reduction loops opened above the accumulator: (index, variable, trips)
     `open_accumulators` name of a computation whose accumulator is open -> number of digits at its opening
-    `current_tile` the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
+    `current_tile` the number of the tile that a unit of a finite level has in hand, and the keys of the nodes that it counts
     `element`    the fragment's register coordinate and how many there are, inside a leaf
     `remainders` how many loops over what `peel` left are around here
     """
@@ -210,7 +217,7 @@ class Focus:
     loops: tuple[tuple[str, Var, Expr], ...] = ()
     open_accumulators: dict[str, int] = field(default_factory=dict)
     element: tuple[Expr, int] | None = None
-    current_tile: tuple[Expr, frozenset[int]] | None = None
+    current_tile: tuple[Expr, frozenset[object]] | None = None
     tile_loops: tuple[TileLoop, ...] = ()
     remainders: int = 0
 
@@ -243,9 +250,9 @@ class Focus:
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})
 
-    def enter_loop(self, index: str, var: Var | None, line: object) -> Focus:
-        """Inside a loop that a tile line opened (`TileLoop`)."""
-        return replace(self, tile_loops=(*self.tile_loops, TileLoop(index, var, line)))
+    def enter_loop(self, index: str, var: Var | None, tile: Tile) -> Focus:
+        """Inside a loop over tiles (`TileLoop`)."""
+        return replace(self, tile_loops=(*self.tile_loops, TileLoop(index, var, tile)))
 
     def with_view(self, tensor: str, view: View) -> Focus:
         return replace(self, views={**self.views, tensor: view})

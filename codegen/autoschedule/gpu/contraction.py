@@ -32,6 +32,7 @@ from ...lower.leaves.match_instr import fragment_map
 from ...lower.lower_schedule import Lowering
 from ...lower.lowering_context import LoweringContext
 from ...lower.spec import Focus
+from ...schedule.build_tree import schedule_tree
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot, lines_of_slots
 from ..instr_mappings import InstrMapping
@@ -318,7 +319,11 @@ class ContractionTemplate:
         extent = self.problem.extents[axis].constant
         focus = Focus((computation,), {}, top, top, {})
         return read_extent(
-            Lowering(self.ctx, (computation,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
+            Lowering(self.ctx, (computation,)),
+            focus,
+            axis,
+            size if extent is None else max(1, min(size, extent)),
+            schedule_tree(below),
         )
 
     def _lane_line(self, at: dict[str, int]) -> syntax.Tile:

@@ -22,7 +22,6 @@ from ...analysis.bank_conflicts import access_cycles
 from ...ir.limits import WIDEST_ACCESS
 from ...lower.leaves.instr_leaf import same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.scalar_leaf import FragmentLeaf
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
 from ..access_model import AccessModel
@@ -286,7 +285,7 @@ def _loaders(
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
     indices = tuple(i for i in dict.fromkeys(names) if i in mapping.computation.all_indices)
     copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.computation.fused)
-    wanted = FragmentLeaf(fragment_map(mapping.match, operand.name))
+    wanted = fragment_map(mapping.match, operand.name)
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
         fits = [m for m in all_matches(i, copy) if same_fragment(wanted, fragment_map(m, i.statement.target))]

@@ -15,7 +15,6 @@ from math import prod
 
 import numpy as np
 
-from ....dsl import syntax
 from ....dsl.device import Instr
 from ....dsl.errors import did_you_mean
 from ....dsl.errors.schedule import InstrMismatch, UnknownInstr
@@ -30,6 +29,7 @@ from ...analysis.loop_nest import first_and_step, linear_address
 from ...analysis.vector_instrs import VectorInstr, vector_instrs
 from ...ir.tile_ir import Buffer
 from ...plan.computations import Computation
+from ...schedule.schedule_tree import Axis, Fuse, Leaf, Move, Node, Tile, chain
 from ..addressing import coordinates
 from ..lowering_context import LoweringContext
 from ..spec import Focus
@@ -49,10 +49,10 @@ def elements_per_unit(ctx: LoweringContext, focus: Focus, axes: Axes, fastest: s
     return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
 
 
-def elementwise_lines(ctx: LoweringContext, focus: Focus, axes: Axes, lines: tuple) -> tuple | None:
-    """The lines of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
-    match lines:
-        case (*fuses, syntax.Tile(axes=(tiled,), level=level) as tile, syntax.Compute(instr=None)) if level == ctx.innermost:
+def elementwise_tree(ctx: LoweringContext, focus: Focus, axes: Axes, block: Node) -> Node | None:
+    """The tree of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
+    match list(block.path()):
+        case [*fuses, Tile(axes=(tiled,), level=level) as tile, Leaf(instr=None) as leaf] if level == ctx.innermost:
             pass
         case _:
             return None
@@ -60,15 +60,15 @@ def elementwise_lines(ctx: LoweringContext, focus: Focus, axes: Axes, lines: tup
     match fuses:
         case []:
             pass
-        case [syntax.Fuse(indices=indices, name=name)] if name == index:
+        case [Fuse(indices=indices, name=name)] if name == index:
             index = indices[-1]
         case _:
             return None
-    n = tiled.size.value if isinstance(tiled.size, syntax.Num) else 1
-    plain = not tile.modifiers and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
-    if n < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(int(n)):
+    plain = tile.is_plain and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
+    if leaf.is_implied or tiled.size < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(tiled.size):
         return None
-    return (*fuses, replace(tile, axes=(replace(tiled, size=syntax.Num(1)),)), lines[-1])
+    single = tile.but(axes=(Axis(tiled.index, 1),))
+    return chain(*(x for x in fuses if isinstance(x, Fuse)), single, below=leaf)
 
 
 # ---------------------------------------------------------------- where it is read
@@ -199,20 +199,20 @@ class _Target:
 
 
 def copy_instr(
-    ctx: LoweringContext, line, computation: Computation, axes: Axes, fastest: str, layout: Layout
+    ctx: LoweringContext, move: Move, computation: Computation, axes: Axes, fastest: str, layout: Layout
 ) -> tuple[Instr, int] | None:
     """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
 
     Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
     """
-    name = with_instr_name(line)
+    name = move.instr
     if name is None:
         return None
     known = ctx.device.instrs_named(name)
     if not known:
         names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
         message = f"`{ctx.device.name}` has no instruction `{name}`"
-        raise UnknownInstr(message, line.span, help=did_you_mean(name, names))
+        raise UnknownInstr(message, move.span, help=did_you_mean(name, names))
     dtype = computation.value.dtype
     plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
     typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
@@ -221,8 +221,8 @@ def copy_instr(
     if found is None:
         why = _why_not(ctx, *typed[0], axes, fastest, layout) if typed else f"it is not for {dtype}"
         raise InstrMismatch(
-            f"`{name}` cannot copy `{line.tensor}`: {why}",
-            line.span,
+            f"`{name}` cannot copy `{move.tensor}`: {why}",
+            move.span,
             help="leave `with` out, or change the tile or its layout",
         )
     return found
@@ -247,8 +247,3 @@ def _why_not(ctx: LoweringContext, instr: Instr, n: int, axes: Axes, fastest: st
     if instr.level != ctx.innermost and instr.level not in ctx.units:
         return f"a {instr.level} executes it, and there are none here"
     return ""
-
-
-def with_instr_name(line) -> str | None:
-    """The instruction that `with` names."""
-    return next((m.words[0] for m in getattr(line, "modifiers", ()) if m.name == "with" and m.words), None)

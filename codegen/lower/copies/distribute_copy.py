@@ -14,16 +14,23 @@ from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
 from ...ir.tile_ir import Buffer
+from ...schedule.schedule_tree import Leaf, Move, Node, with_leaf
 from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
-from .copy_width import Axes, copy_instr, elements_per_unit, with_instr_name
+from .copy_width import Axes, copy_instr, elements_per_unit
 
 
 def copy_lines(
-    ctx: LoweringContext, focus: Focus, axes: list[tuple[str, int]], source: Value, target: Buffer, layout: Layout, line
-) -> tuple:
-    """Lines for `dst = src`, the work in focus, with the units that the launch has."""
+    ctx: LoweringContext,
+    focus: Focus,
+    axes: list[tuple[str, int]],
+    source: Value,
+    target: Buffer,
+    layout: Layout,
+    move: Move | None = None,
+) -> tuple[syntax.Line, ...]:
+    """Lines for `dst = src`, the work in focus, with the units that the launch has, by the instruction that `move` names."""
     (computation,) = focus.computations
     below = [x for x in ctx.device.levels[ctx.device.depth(focus.level) + 1 :] if x.name in ctx.units]
     shaped = [x for x in below if x.units == "shaped"]
@@ -32,7 +39,7 @@ def copy_lines(
         return (syntax.Compute(),)
     fastest = contiguous_axis(source, [a for a, _ in axes])
     extents = dict(axes)
-    wide = copy_instr(ctx, line, computation, axes, fastest, layout)
+    wide = copy_instr(ctx, move, computation, axes, fastest, layout) if move is not None else None
     if wide is not None and shaped:
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
         return _flat(axes, fastest, level, wide[1], wide[0].name)
@@ -50,12 +57,13 @@ def copy_lines(
     return tuple(lines)
 
 
-def copy_block(line, block: tuple) -> tuple:
-    """The block of a copy; what `with` names is its leaf, unless it says otherwise."""
-    name = with_instr_name(line)
-    if name is None or any(isinstance(x, syntax.Compute) and x.instr is not None for x in block):
+def copy_block(move: Move, block: Node) -> Node:
+    """The block of a copy; the instruction that `with` names is its leaf, unless it names another."""
+    leaf = block.leaf
+    if move.instr is None or (isinstance(leaf, Leaf) and leaf.instr is not None):
         return block
-    return (*(x for x in block if not isinstance(x, syntax.Compute)), syntax.Compute(name, span=line.span))
+    assert move.line is not None
+    return with_leaf(block, Leaf(instr=move.instr, line=syntax.Compute(move.instr, span=move.line.span)))
 
 
 def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = None) -> tuple:

@@ -9,6 +9,7 @@ from ....dsl.index.expr import Expr, Var, as_expr, ceildiv
 from ....dsl.layout import Layout
 from ....dsl.values import Const, Masked, Value
 from ...ir.tile_ir import Buffer
+from ...schedule.schedule_tree import Node
 from ..addressing import live_ends
 from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View
@@ -56,23 +57,23 @@ def spanned_size(r: Range) -> Expr:
     return as_expr(whole) if r.strided_runs and whole is not None else r.size
 
 
-def staged_index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> StagedAxis:
-    """What a copy of `tensor` holds of an index of the focus, for the lines `rest`."""
+def staged_index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, below: Node) -> StagedAxis:
+    """What a copy of `tensor` holds of an index of the focus, for the nodes below."""
     r = focus.ranges[index]
-    extent = low.footprint(focus, index, rest)
+    extent = low.footprint(focus, index, below)
     here = as_expr(Var(index)) - r.base
     valid = tuple(b - here - 1 for b in (*r.bounds, spanned_size(r)))
-    return StagedAxis(index, r.base, extent, valid, filled_extents(low, focus, index, tensor, memory, rest, extent))
+    return StagedAxis(index, r.base, extent, valid, filled_extents(low, focus, index, tensor, memory, below, extent))
 
 
 def filled_extents(
-    low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple, extent: int
+    low: Lowering, focus: Focus, index: str, tensor: str, memory: str, below: Node, extent: int
 ) -> tuple[Expr, ...]:
     """What of the axis the copy must fill, where not all: the live extent, rounded up to what a leaf reads at once."""
     r = focus.ranges[index]
-    if not r.bounds or r.strided_runs or is_filled_padded(low, focus, index, tensor, memory, rest):
+    if not r.bounds or r.strided_runs or is_filled_padded(low, focus, index, tensor, memory, below):
         return ()  # strided chunks are visited whether they are live or not
-    grain = low.grain(focus, index, rest)
+    grain = low.grain(focus, index, below)
     if grain >= extent:
         return ()
     return tuple(ceildiv(b, grain) * grain for b in r.bounds)

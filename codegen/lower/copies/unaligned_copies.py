@@ -13,26 +13,27 @@ from ....dsl.errors import InternalError
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Buffer, Stmt
 from ...ir.tile_visitors import map_bodies, mapped, spanned
+from ...schedule.schedule_tree import Node
 from ..lowering_context import UnalignedVariant
 from ..spec import Focus
-from .copy_width import Axes, elementwise_lines
+from .copy_width import Axes, elementwise_tree
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def aligned_fill(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer) -> tuple[Stmt, ...]:
-    """The statements that fill a buffer by the lines, for aligned sizes; those for others are put aside where they differ."""
+def aligned_fill(low: Lowering, focus: Focus, axes: Axes, block: Node, buffer: Buffer) -> tuple[Stmt, ...]:
+    """The statements that fill a buffer by the block, for aligned sizes; those for others are put aside where they differ."""
     ctx, unaligned = low.ctx, low.ctx.unaligned
-    others = None if unaligned is False else elementwise_lines(ctx, focus, axes, lines)
+    others = None if unaligned is False else elementwise_tree(ctx, focus, axes, block)
     if unaligned is not None or (others is None and ctx.unaligned_variant is None):
-        return spanned(tuple(low.lower(focus, others or lines)), buffer.span)
+        return spanned(tuple(low.lower(focus, others or block)), buffer.span)
     apart = ctx.unaligned_variant or UnalignedVariant(ctx.names.copy())
     again = low.in_context(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None))
     ctx.unaligned, ctx.unaligned_variant = False, None
-    made = spanned(tuple(low.lower(focus, lines)), buffer.span)
+    made = spanned(tuple(low.lower(focus, block)), buffer.span)
     ctx.unaligned, ctx.unaligned_variant = None, apart
-    copy = spanned(tuple(again.lower(focus, others or lines)), buffer.span)
+    copy = spanned(tuple(again.lower(focus, others or block)), buffer.span)
     ctx.instrs |= again.ctx.instrs
     if copy != made:
         apart.copies[buffer.name] = made, copy

@@ -28,6 +28,7 @@ from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
 from ...analysis.loop_nest import linear_address
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
+from ...schedule.schedule_tree import fragment_of
 from ...schedule.synthetic_spans import author_of
 from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
@@ -96,13 +97,13 @@ def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, valu
         return None
     view = focus.views[value.tensor]
     if ctx.register(op.memory):
-        return view if view.form == "path" and view.owner and same_fragment(view.owner[-1], fragment_map(m, op.name)) else None
+        fragment = fragment_of(view.owner) if view.owner is not None else None
+        return view if view.form == "path" and same_fragment(fragment, fragment_map(m, op.name)) else None
     return view
 
 
-def same_fragment(spread: object, other: FragmentMap) -> bool:
+def same_fragment(one: FragmentMap | None, other: FragmentMap) -> bool:
     """Do both say the same element for every (lane, register)?"""
-    one = getattr(spread, "fragment", None)
     if one is None:
         return False
     if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):

@@ -8,7 +8,6 @@ OWNER_WRITES        initialisation, body and write-back of a register tile use t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -24,13 +23,6 @@ from ..tiling.padded_trip_counts import may_run_padded
 from .match_instr import FragmentMap
 
 Inner = Callable[[Focus], list[Stmt]]
-
-
-@dataclass(frozen=True)
-class FragmentLeaf:
-    """A line of ours: the leaf visits elements as a fragment lays them over lanes and registers."""
-
-    fragment: FragmentMap
 
 
 def cell_indices(focus: Focus, computation: Computation) -> set[str]:

@@ -6,61 +6,60 @@ it has few elements, and partial sums go through memory for each tile above.
 
 from __future__ import annotations
 
-from ....dsl import syntax
 from ....dsl.errors.schedule import SplitReduction
 from ...plan.computations import Computation
+from ...schedule.schedule_tree import Fuse, Leaf, Node, Tile
 from ..lowering_context import LoweringContext
-from ..spec import Focus
-from ..tile_axes import clamped, tile_axes
+from ..spec import Focus, clamped
 from ..tiling.count_units import advance
 
 REGISTER_CELLS = 64  # elements: of one unit's accumulator that opens at a leaf, at most [estimate]
 
 
-def accumulates_at_leaf(ctx: LoweringContext, focus: Focus, w: Computation, lines: tuple) -> bool:
+def accumulates_at_leaf(ctx: LoweringContext, focus: Focus, w: Computation, node: Node) -> bool:
     """No `keep` was written, and what the accumulator would span above is not known, dealt out below in numbers that are not
     known, or more than the registers of a unit."""
-    tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
-    dealt = {a.index for x in tiles if ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
+    tiles = ((x, x.level) for x in node.path() if isinstance(x, Tile) and x.level is not None)
+    dealt = {a.index for x, level in tiles if ctx.device.level(level).units == "finite" for a in x.axes}
     if any(focus.ranges[i].capacity is None or i in dealt for i in w.indices):
         return True
     m = ctx.device.memories[-1]
-    cells = _least_cells(focus, w, lines)
+    cells = _least_cells(focus, w, node)
     return cells > REGISTER_CELLS and m.capacity is not None and cells * w.value.dtype.bytes > m.capacity
 
 
-def check_open_results(focus: Focus, w: Computation, lines: tuple) -> None:
-    """The first of the lines deals parts of `w` out, and the results are visited one after another above it. Raises
-    SplitReduction where a tile above counts tiles of the results with its own: the units would each do all of them again."""
-    if focus.current_tile is None or id(lines[0]) not in focus.current_tile[1]:
+def check_open_results(focus: Focus, w: Computation, tile: Tile) -> None:
+    """The tile distributes parts of `w`, and the results are visited one after another above it. Raises SplitReduction where a
+    tile above counts tiles of the results with its own: the units would each do all of them again."""
+    if focus.current_tile is None or tile.key not in focus.current_tile[1]:
         return
-    level = lines[0].level
-    for x in (x for x in lines if isinstance(x, syntax.Tile) and x.level == level and id(x) in focus.current_tile[1]):
-        twice = next((a.index for a in tile_axes(x) if a.index in w.indices), None)
+    level, counted = tile.level, focus.current_tile[1]
+    for x in (x for x in tile.path() if isinstance(x, Tile) and x.level == level and x.key in counted):
+        twice = next((a.index for a in x.axes if a.index in w.indices), None)
         if twice is not None:
             raise SplitReduction(
                 f"tiles of `{twice}` are distributed together with those of the line above, and parts of"
                 f" `{w.name.rstrip('@')}` with them",
-                lines[0].span,
+                tile.span,
                 help=f"tile `{twice}` onto {level} above all tiles of reduced indices",
             )
 
 
-def _least_cells(focus: Focus, w: Computation, lines: tuple) -> int:
+def _least_cells(focus: Focus, w: Computation, node: Node) -> int:
     """No fewer elements than these are each unit's: all that loops visit, were there units for all tiles that are dealt out.
 
     1 where that takes more to know: an instruction spreads its results over units, and `fuse` gives other indices.
     """
-    if any(isinstance(x, syntax.Fuse) or (isinstance(x, syntax.Compute) and x.instr is not None) for x in lines):
+    if any(isinstance(x, Fuse) or (isinstance(x, Leaf) and x.instr is not None) for x in node.path()):
         return 1
     cells = 1
     for i in w.indices:
         r = focus.ranges[i]
         share = r.whole_capacity or 1
-        for line in lines:
-            for a in (a for a in tile_axes(line) if a.index == i) if isinstance(line, syntax.Tile) else ():
+        for x in (x for x in node.path() if isinstance(x, Tile)):
+            for a in (a for a in x.axes if a.index == i):
                 tiles = -(-(r.whole_capacity or 1) // clamped(r, a.size))
                 r = advance(r, clamped(r, a.size), a.every)
-                share = -(-share // tiles) if line.level is not None else share
+                share = -(-share // tiles) if x.level is not None else share
         cells *= share
     return cells

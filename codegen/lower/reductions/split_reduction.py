@@ -21,21 +21,23 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
 from ...plan.computations import BACK, Computation, Output, computation_extents
+from ...schedule.build_tree import modifier
+from ...schedule.schedule_tree import Axis, Tile
 from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
-from ..tile_axes import ResolvedAxis
 from ..workspace import workspace
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def tile_splits_reduction(device: Device, line: syntax.Tile) -> bool:
+def tile_splits_reduction(device: Device, tile: Tile) -> bool:
     """Does this tile deal a reduction to units that combine their parts in a later launch?"""
-    if line.level is None:
-        return False
-    how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
-    return how in ("workspace", "atomic") or device.level(line.level).siblings == "nothing"
+    return _splits_reduction(device, tile.level, tile.split)
+
+
+def _splits_reduction(device: Device, level: str | None, by: str | None) -> bool:
+    return level is not None and (by in ("workspace", "atomic") or device.level(level).siblings == "nothing")
 
 
 def splits_any_reduction(op: Op, device: Device, lines: tuple) -> bool:
@@ -44,19 +46,21 @@ def splits_any_reduction(op: Op, device: Device, lines: tuple) -> bool:
     for line in lines:
         if isinstance(line, syntax.Fuse) and reduced & set(line.indices):
             reduced.add(line.name)
-        if isinstance(line, syntax.Tile) and tile_splits_reduction(device, line) and any(a.index in reduced for a in line.axes):
-            return True
+        if isinstance(line, syntax.Tile) and any(a.index in reduced for a in line.axes):
+            by = modifier(line, "by")
+            if _splits_reduction(device, line.level, by.words[0] if by else None):
+                return True
     return False
 
 
-def are_split_alike(focus: Focus, first: Computation, second: Computation, axes: Sequence[ResolvedAxis]) -> bool:
+def are_split_alike(focus: Focus, first: Computation, second: Computation, axes: Sequence[Axis]) -> bool:
     """Does such a tile leave parts of both computations to a later launch, or of none that has its indices? Otherwise it
     distributes parts of the one and tiles of the other."""
     having = [w for w in (first, second) if any(a.index in w.all_indices for a in axes)]
     return len({is_split_reduction(focus, w, axes) for w in having}) < 2
 
 
-def is_split_reduction(focus: Focus, w: Computation, axes: Sequence[ResolvedAxis]) -> bool:
+def is_split_reduction(focus: Focus, w: Computation, axes: Sequence[Axis]) -> bool:
     """Whether a tile of these axes, which split a reduction, leaves parts of this one to a later launch."""
     return any(a.index in w.reduced for a in axes) and w.name not in focus.open_accumulators and bool(w.outputs)
 
@@ -71,7 +75,7 @@ class SplitPartials:
     parts: tuple[tuple[str, Expr], ...] = ()
 
 
-def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts: list[Expr], before: int) -> Focus:
+def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis], counts: list[Expr], before: int) -> Focus:
     """The focus with every reduction that this tile splits storing its partial results; unchanged where it splits none.
 
     ONE_TARGET   where lines stand in several copies (`peel`), all copies store to one target, which is combined once.
@@ -79,24 +83,23 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     STILL_THERE   what that launch reads is stored to the outermost memory by then.
     """
     ctx = low.ctx
-    assert line.level is not None
-    how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
+    assert tile.level is not None
     computations = []
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.computations:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
-        if not tile_splits_reduction(ctx.device, line) or not is_split_reduction(focus, w, axes):
+        if not tile_splits_reduction(ctx.device, tile) or not is_split_reduction(focus, w, axes):
             computations.append(w)
             continue
         assert w.reduction is not None
-        _once(low, w, line)
-        _read_later(low, focus, w, line)
-        _there_afterwards(low, focus, w, line)
+        _once(low, w, tile)
+        _read_later(low, focus, w, tile)
+        _there_afterwards(low, focus, w, tile)
         at = tuple(as_expr(Var(i)) for i in w.indices)
         own = Load(w.name, at, ctx.dtypes[w.name])
         known = low.split.get(w.name)
-        if how == "atomic":
-            known = known or _atomically(low, w, line)
+        if tile.split == "atomic":
+            known = known or _atomically(low, w, tile)
             subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
             computations.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
             for n, _ in mine:
@@ -105,12 +108,12 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
             if w.reduction.kind in ("argmax", "argmin"):
                 raise NotYet(
                     f"`{w.reduction.kind}` cannot be split over units without a barrier yet",
-                    line.span,
+                    tile.span,
                     help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
                 )
             # reductions that are split together number their parts by the same digits
             shared = [digits[before + n].index if digits[before + n].also else None for n, _ in mine]
-            known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine], shared)
+            known = known or _in_parts(low, w, tile, [(a.index, counts[n]) for n, a in mine], shared)
             for (n, index), (name, _) in zip(((n, a.index) for n, a in mine), known.parts, strict=True):
                 ranges[name] = Range(digits[before + n].expr, ONE)
                 digits[before + n] = replace(digits[before + n], index=name, also=index)
@@ -121,16 +124,16 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     return replace(focus, computations=tuple(computations), ranges=ranges, views=views, digits=tuple(digits))
 
 
-def _once(low: Lowering, w: Computation, line: syntax.Tile) -> None:
+def _once(low: Lowering, w: Computation, tile: Tile) -> None:
     """Parts of a reduction are not split again."""
     known = low.split.get(w.name)
     if known is not None and known.target in w.targets and (known.parts or w.outputs[0].atomic):
         labels = [Label(known.span, "split here already")] if known.span else []
         help = "write one tile line for all its indices"
-        raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", line.span, labels=labels, help=help)
+        raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", tile.span, labels=labels, help=help)
 
 
-def _read_later(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
+def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None:
     """COMBINED_FIRST"""
     readers = [
         x.name for x in (*low.computations, *focus.computations) if x.name != w.name and not x.reads.isdisjoint(w.targets)
@@ -138,16 +141,16 @@ def _read_later(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) 
     if readers:
         whole = w.name.rstrip("@")
         alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
-        assert line.level is not None
-        meet = low.ctx.device.level(line.level).siblings != "nothing"
+        assert tile.level is not None
+        meet = low.ctx.device.level(tile.level).siblings != "nothing"
         raise CannotMeet(
             f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
-            line.span,
-            help=f"leave the `by` out: units of `{line.level}` combine their parts at once; or {alone}" if meet else alone,
+            tile.span,
+            help=f"leave the `by` out: units of `{tile.level}` combine their parts at once; or {alone}" if meet else alone,
         )
 
 
-def _there_afterwards(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
+def _there_afterwards(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None:
     """STILL_THERE. Raises CannotMeet."""
     made = {t for x in low.computations if x.name != w.name for t in x.targets if t + BACK not in focus.views}
     reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
@@ -155,13 +158,13 @@ def _there_afterwards(low: Lowering, focus: Focus, w: Computation, line: syntax.
     if gone is not None:
         raise CannotMeet(
             f"a launch that follows combines the parts of `{w.name.rstrip('@')}`, and reads `{gone}`, kept in this one only",
-            line.span,
+            tile.span,
             help=f"leave the line that keeps `{gone}` out",
         )
 
 
 def _in_parts(
-    low: Lowering, w: Computation, line: syntax.Tile, counts: list[tuple[str, Expr]], names_known: list[str | None]
+    low: Lowering, w: Computation, tile: Tile, counts: list[tuple[str, Expr]], names_known: list[str | None]
 ) -> SplitPartials:
     """Every unit stores its part to a place of its own; the launch that follows combines them.
 
@@ -173,16 +176,16 @@ def _in_parts(
     parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
     _workspace(low, parts, w, names)
     ctx.following_launches.append(((_finish(low, w, parts, names),), ()))
-    return SplitPartials(line.span, parts, names)
+    return SplitPartials(tile.span, parts, names)
 
 
-def _atomically(low: Lowering, w: Computation, line: syntax.Tile) -> SplitPartials:
+def _atomically(low: Lowering, w: Computation, tile: Tile) -> SplitPartials:
     """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue, if any."""
     ctx = low.ctx
     assert w.reduction is not None
     kind, dtype = w.reduction.kind, ctx.dtypes[w.name]
     if kind not in ("sum", "max", "min") or dtype.name not in ("f32", "f64", "i32", "i64"):
-        raise NotYet(f"`{kind}` of {dtype} is not combined by atomics", line.span, help="`by workspace` combines any reduction")
+        raise NotYet(f"`{kind}` of {dtype} is not combined by atomics", tile.span, help="`by workspace` combines any reduction")
     at = tuple(as_expr(Var(i)) for i in w.indices)
     first = w.outputs[0]
     plain = len(w.outputs) == 1 and isinstance(first.value, Load) and ctx.dtypes[first.tensor] == dtype
@@ -209,7 +212,7 @@ def _atomically(low: Lowering, w: Computation, line: syntax.Tile) -> SplitPartia
     ctx.preceding_launches.append(
         ((Computation(target, subscripts, neutral_value(kind, dtype), None, start, span=w.span),), ())
     )
-    return SplitPartials(line.span, target)
+    return SplitPartials(tile.span, target)
 
 
 def _workspace(low: Lowering, parts: str, w: Computation, names) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....dsl import syntax
 from ....dsl.device import Instr
 from ....dsl.errors.schedule import InstrMismatch, ModifierArgument
 from ....dsl.types import DType
 from ....dsl.values import Load
+from ...schedule.schedule_tree import Keep, Leaf
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def store_instr_name(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None:
+def store_instr_name(low: Lowering, keep: Keep | None, dtype: DType) -> str | None:
     """The name that the line gives, of an instruction or a family; those for elements of `dtype` go into the program.
 
     Taken for whole vectors, where the address is aligned and the tensor large enough; all else is stored as it would be.
@@ -22,33 +22,32 @@ def store_instr_name(low: Lowering, line: syntax.Keep | None, dtype: DType) -> s
     Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory, and
     ModifierArgument where the line has a block, too.
     """
-    if line is None:
+    if keep is None:
         return None
-    name = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)
-    if name is not None and line.block:
+    name = keep.instr
+    if name is not None and keep.block is not None:
         raise ModifierArgument(
-            f"both the block and `with {name}` say how `{line.tensors[0]}` is stored",
-            line.span,
+            f"both the block and `with {name}` say how `{keep.names[0]}` is stored",
+            keep.span,
             help="leave the block out, or `with`",
         )
-    match line.block:
-        case (syntax.Compute(instr=str() as said),):  # the same, written out
-            name = said
+    if isinstance(keep.block, Leaf) and keep.block.instr is not None:  # the same, as a line of its own
+        name = keep.block.instr
     if name is None:
         return None
     ctx = low.ctx
     fitting = [i for i in ctx.device.instrs_named(name) if is_store_instr(i, ctx.register)]
     if not fitting:
         raise InstrMismatch(
-            f"`{name}` does not store what `{line.tensors[0]}` holds in registers",
-            line.span,
+            f"`{name}` does not store what `{keep.names[0]}` holds in registers",
+            keep.span,
             help="leave it out, or name an instruction that copies from registers to a memory",
         )
     of_type = [i for i in fitting if i.operands[0].dtype == dtype]
     ctx.instrs |= {i.name: i for i in of_type}
     if not of_type:
         ctx.notes.append(
-            f"`with {name}`: no member of it stores {dtype}; the elements of `{line.tensors[0]}` are stored one by one"
+            f"`with {name}`: no member of it stores {dtype}; the elements of `{keep.names[0]}` are stored one by one"
         )
     return name if of_type else None
 

@@ -9,7 +9,6 @@ LEFT_OPEN        if the block names the memory of results, but not the units tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....dsl import syntax
@@ -19,6 +18,8 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
 from ...ir.tile_ir import Stmt
 from ...plan.computations import Computation
+from ...schedule.build_tree import schedule_tree
+from ...schedule.schedule_tree import Keep, Leaf, Move, Node, ShareOut, Step, Tile, with_leaf
 from ...schedule.synthetic_spans import with_spans
 from ..copies.distribute_copy import copy_lines
 from ..lowering_context import LoweringContext
@@ -42,9 +43,9 @@ def _final(ctx: LoweringContext, w: Computation, value: Value) -> Value:
     return transform(value, step)
 
 
-def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
+def write_back(low: Lowering, focus: Focus, w: Computation, owner: Node, keep: Keep | None) -> list[Stmt]:
     out: list[Stmt] = []
-    block = write_back_block(low.ctx, keep) if keep and keep.block else None
+    block = write_back_block(low.ctx, keep) if keep is not None and keep.block is not None else None
     for o in w.outputs:
         using = store_instr_name(low, keep, low.ctx.dtypes[o.tensor])
         block = None if using else block
@@ -71,17 +72,17 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: 
             at = tuple(as_expr(Var(i)) for i in w.indices)
             computation = replace(computation, value=Load(rounded, at, low.ctx.dtypes[rounded]))
             f = replace(focus, computations=(computation,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
-            out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
+            out += low.lower(f, renamed(block, {o.tensor, w.name.rstrip("@")}, rounded))
             continue
         # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
-        out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
+        out += low.lower(f, renamed(block, {o.tensor, w.name.rstrip("@")}, w.name))
     return out
 
 
-def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Computation, block: tuple) -> bool:
+def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Computation, block: Node) -> bool:
     """ROUND_FIRST."""
     ctx = low.ctx
-    hop = next((x for x in block if isinstance(x, syntax.Move)), None)
+    hop = next((x for x in block.path() if isinstance(x, Move)), None)
     if hop is None or hop.tensor not in (computation.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
         return False
     if (
@@ -94,50 +95,51 @@ def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Co
     return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
 
 
-def renamed(line, names: set[str], to: str):
-    if isinstance(line, syntax.Move) and line.tensor in names:
-        return replace(line, tensor=to)
-    return line
+def renamed(node: Node, names: set[str], to: str) -> Node:
+    """The tree, whose moves of the tensors in `names` are moves of `to`."""
+    if not isinstance(node, Step):
+        return node
+    below = renamed(node.below, names, to)
+    if isinstance(node, Move) and node.tensor in names:
+        return node.but(tensor=to, below=below)
+    return node if below is node.below else node.but(below=below)
 
 
 # ---------------------------------------------------------------- what a block leaves open
 
 
-@dataclass(frozen=True)
-class ShareOut:
-    """A line of ours, the last of the block of `keep`: units share out what is left."""
-
-    keep: syntax.Keep
-
-
-def write_back_block(ctx: LoweringContext, keep: syntax.Keep) -> tuple:
-    """The lines of the block, and what they leave open (LEFT_OPEN)."""
-    block = keep.block or ()
-    said = any(isinstance(x, syntax.Compute) or (isinstance(x, syntax.Tile) and x.level is not None) for x in block)
-    hops = [x.memory or ctx.device.memories[-1].name for x in block if isinstance(x, syntax.Move)]
-    return block if said or not hops or ctx.register(hops[-1]) else (*block, ShareOut(keep))
+def write_back_block(ctx: LoweringContext, keep: Keep) -> Node:
+    """The block, with a leaf for what it leaves open (LEFT_OPEN)."""
+    block = keep.block
+    assert block is not None
+    nodes = list(block.path())
+    has_leaf = isinstance(block.leaf, Leaf) and not block.leaf.is_implied
+    distributed = has_leaf or any(isinstance(x, Tile) and x.level is not None for x in nodes)
+    hops = [x.memory or ctx.device.memories[-1].name for x in nodes if isinstance(x, Move)]
+    return block if distributed or not hops or ctx.register(hops[-1]) else with_leaf(block, ShareOut(keep=keep))
 
 
-def share_out(low: Lowering, focus: Focus, line: ShareOut) -> list[Stmt]:
+def share_out(low: Lowering, focus: Focus, leaf: ShareOut) -> list[Stmt]:
     """The one computation in focus by the lines of a copy."""
-    ctx, keep = low.ctx, line.keep
+    ctx, keep = low.ctx, leaf.keep
     (computation,) = focus.computations
-    lines = ctx.filled_lines.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
-    if not lines:
+    copy = ctx.shared_out.get(keep.key)  # the same wherever the leaf is lowered
+    if copy is None:
         found = [(i, focus.ranges[i].whole_capacity) for i in computation.indices]
         axes = [(i, n) for i, n in found if n is not None]
         held = any(focus.views[t].form == "path" for t in computation.reads)
         if held or len(axes) < len(found) or any(focus.ranges[i].strided_runs for i in computation.indices):
-            return low.lower(focus, (syntax.Compute(),))
+            return low.lower(focus, Leaf())
         last = (computation.subscripts or computation.indices)[-1:]
         axes.sort(key=lambda a: a[0] in last)  # neighbours in the result are neighbours of one another
         layout = Layout.row_major([(i, as_expr(n)) for i, n in axes])
         target = next(b for b in ctx.buffers if b.name == focus.views[computation.name].buffer)
         result = Load(computation.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[computation.name])
-        lines = _apart(copy_lines(ctx, focus, axes, result, target, layout, replace(keep, modifiers=())))
-        lines = with_spans(lines, ctx.synthetic_line_numbers)
-        ctx.filled_lines[id(keep)] = (*(keep.block or ()), *lines)
-    return low.lower(focus, lines)
+        lines = with_spans(_apart(copy_lines(ctx, focus, axes, result, target, layout)), ctx.synthetic_line_numbers)
+        copy = ctx.shared_out[keep.key] = schedule_tree(lines)
+        block = keep.line.block if isinstance(keep.line, syntax.Keep) else None
+        ctx.filled_lines[keep.key] = (*(block or ()), *lines)
+    return low.lower(focus, copy)
 
 
 def _apart(lines: tuple) -> tuple:

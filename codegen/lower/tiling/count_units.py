@@ -6,14 +6,13 @@ from the live extent (CAPACITY_NOT_LIVE), or the tiles of warps would overlap in
 
 from __future__ import annotations
 
-from ....dsl import syntax
 from ....dsl.device import Level
 from ....dsl.index.expr import as_expr
 from ....dsl.support.fast_replace import replace
+from ...schedule.schedule_tree import Fuse, Keep, Leaf, Move, Node, Tile
 from ..copies.distribute_copy import copy_block
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Range, RangeStep
-from ..tile_axes import clamped, tile_axes
+from ..spec import ONE, ZERO, Range, RangeStep, clamped
 
 
 def advance(r: Range, size: int, every: int | None) -> Range:
@@ -26,31 +25,31 @@ def advance(r: Range, size: int, every: int | None) -> Range:
     return r.split(size, RangeStep(ZERO, ONE, None))
 
 
-def count_units(ctx: LoweringContext, ranges: dict[str, Range], lines: tuple, lanes) -> dict[str, int]:
+def count_units(ctx: LoweringContext, ranges: dict[str, Range], tree: Node, lanes) -> dict[str, int]:
     """Units of the shaped levels, and 0 for each finite level that is used.
 
-    `lanes(line)`: the (level, lanes) of an instruction at a `compute` line, or None.
+    `lanes(leaf)`: the (level, lanes) of a leaf's instruction, or None.
     """
-    main = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=False)
-    inner = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=True)
+    main = _walk(ctx, dict(ranges), tree, ctx.outermost, lanes, nested=False)
+    inner = _walk(ctx, dict(ranges), tree, ctx.outermost, lanes, nested=True)
     for level, n in inner.items():
         main.setdefault(level, n)
     return main
 
 
-def combining_levels(ctx: LoweringContext, reduced: set[str], lines: tuple) -> frozenset[str]:
+def combining_levels(ctx: LoweringContext, reduced: set[str], tree: Node) -> frozenset[str]:
     """The levels whose units swap registers and take parts of a reduction: they do it in groups that are powers of two."""
     names = set(reduced)
     found: set[str] = set()
-    for line in lines:
-        match line:
-            case syntax.Fuse() if names & set(line.indices):
-                names.add(line.name)
-            case syntax.Tile() if line.level is not None and names & {a.index for a in line.axes}:
-                if exchanges_registers(ctx.device.level(line.level)):
-                    found.add(line.level)
-            case syntax.Keep() if line.block:
-                found |= combining_levels(ctx, names, line.block)
+    for x in tree.path():
+        match x:
+            case Fuse() if names & set(x.indices):
+                names.add(x.name)
+            case Tile() if x.level is not None and names & {a.index for a in x.axes}:
+                if exchanges_registers(ctx.device.level(x.level)):
+                    found.add(x.level)
+            case Keep() if x.block is not None:
+                found |= combining_levels(ctx, names, x.block)
     return frozenset(found)
 
 
@@ -80,43 +79,41 @@ def round_to_groups(level: Level, count: int) -> int:
     return level.width or 1 << (count - 1).bit_length()
 
 
-def _walk(ctx: LoweringContext, ranges: dict[str, Range], lines: tuple, level: str, lanes, nested: bool) -> dict[str, int]:
+def _walk(ctx: LoweringContext, ranges: dict[str, Range], tree: Node, level: str, lanes, nested: bool) -> dict[str, int]:
     need: dict[str, int] = {}
     start, group = level, 1
-    for line in lines:
-        match line:
-            case syntax.Fuse():
+    for x in tree.path():
+        match x:
+            case Fuse():
                 size = ONE
-                for i in line.indices:
+                for i in x.indices:
                     size = size * ranges[i].size if i in ranges else size
-                ranges[line.name] = Range(as_expr(0), size)
-            case syntax.Tile():
+                ranges[x.name] = Range(as_expr(0), size)
+            case Tile():
                 count: int | None = 1
-                for a in tile_axes(line):
+                for a in x.axes:
                     if a.index not in ranges:
                         continue
                     r = ranges[a.index]
                     size = clamped(r, a.size)
                     cap = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
-                    count = (
-                        None if count is None or cap is None else count * round_for_reduction(ctx, line.level, -(-cap // size))
-                    )
+                    count = None if count is None or cap is None else count * round_for_reduction(ctx, x.level, -(-cap // size))
                     ranges[a.index] = advance(r, size, a.every)
-                if line.level is None:
+                if x.level is None:
                     continue
-                if line.level != level:
-                    start, level, group = level, line.level, 1
+                if x.level != level:
+                    start, level, group = level, x.level, 1
                 group = (count or 1) * group
                 if ctx.device.level(level).units == "finite":
                     need[level] = 0  # as many as take part
                 if ctx.device.level(level).units == "shaped":
                     _spread(ctx, need, ctx.below(start, level), group)
-            case syntax.Move() | syntax.Keep() if nested and line.block:
-                block = copy_block(line, line.block) if isinstance(line, syntax.Move) else line.block
+            case Move() | Keep() if nested and x.block is not None:
+                block = copy_block(x, x.block) if isinstance(x, Move) else x.block
                 for k, n in _walk(ctx, dict(ranges), block, level, lanes, nested).items():
                     need[k] = max(need.get(k, 1), n) if n else 0
-            case syntax.Compute():
-                found = lanes(line)
+            case Leaf():
+                found = lanes(x)
                 if found is not None:
                     _spread(ctx, need, ctx.below(found[0], ctx.innermost), found[1])
     return need

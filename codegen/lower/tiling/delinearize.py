@@ -9,17 +9,17 @@ from __future__ import annotations
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ...ir.tile_ir import Let
 from ...schedule.elaborate import arranged
+from ...schedule.schedule_tree import Axis, Tile
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit
-from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
+from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit, clamped
 from .check_arrange import arranged_stride, check_arrange
 
 
 def delinearize(
     ctx: LoweringContext,
     focus: Focus,
-    line,
-    axes: list[ResolvedAxis],
+    tile: Tile,
+    axes: list[Axis],
     counts,
     later: Expr,
     number: Expr,
@@ -30,7 +30,8 @@ def delinearize(
 
     whole   nothing of the number is for lines above
     """
-    arrange = modifier(line, "arrange")
+    assert tile.level is not None
+    arrange = tile.arrange
     reduced = {i for w in focus.computations for i in w.reduced}
     nested = arrange is None or check_arrange(arrange, [a.index for a in axes], counts, later)
     digits: list[UnitDigit] = []
@@ -41,13 +42,13 @@ def delinearize(
     for c in reversed(counts):
         strides.insert(0, stride)
         stride = stride * c
-    first = whole or focus.level != line.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
-    raster = modifier(line, "raster")
+    first = whole or focus.level != tile.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
+    raster = tile.raster
     if raster is not None and len(axes) > 1:
         *before, rows, columns = counts
         names = [*(a.index for a in axes[:-2]), "tile"]
         *outer, both = _mixed_radix(ctx, number, later, [*before, rows * columns], names, lets, n_first=first)
-        digit_of = [*outer, *_in_bands(ctx, both, rows, columns, number_of(raster, 1), lets)]
+        digit_of = [*outer, *_in_bands(ctx, both, rows, columns, raster, lets)]
     else:
         digit_of = _mixed_radix(ctx, number, later, counts, [a.index for a in axes], lets, n_first=first)
     for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
@@ -63,11 +64,11 @@ def delinearize(
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
         digits.append(UnitDigit(a.index, levels, e, strides[n], count, nested=nested))
-        step = RangeStep(e, count, line.level, (levels, strides[n], count, arrange, raster))
+        step = RangeStep(e, count, tile.level, (levels, strides[n], count, arrange, raster))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:
-            live = ctx.device.level(line.level).units != "shaped" and count == r.trips(size)
+            live = ctx.device.level(tile.level).units != "shaped" and count == r.trips(size)
             new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.computations for i in w.reduced})
     return digits, lets, new
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....dsl import syntax
 from ....dsl.errors.schedule import LevelOrder, RegisterMismatch, TooManyUnits, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, If, Let, Stmt
+from ...schedule.schedule_tree import Axis, Fuse, Node, Tile, Unroll
 from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
 from ..reductions.split_reduction import split_reduction, tile_splits_reduction
-from ..spec import ONE, ZERO, Focus, Range, UnitDigit
-from ..tile_axes import ResolvedAxis, clamped
+from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped
 from .count_units import advance, round_for_reduction
 from .delinearize import delinearize
 from .sequential_tiles import sequential_tiles
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def distribute_tiles(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[ResolvedAxis], rest: tuple) -> list[Stmt]:
+def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) -> list[Stmt]:
     ctx = low.ctx
-    level = line.level
+    level = tile.level
     assert level is not None
     if ctx.device.depth(level) < ctx.device.depth(focus.level):  # as below lines that were filled in: others were checked
         message = f"the focus is a {focus.level} already; `{level}` is outside it"
-        raise LevelOrder(message, line.span, help="move this line up")
+        raise LevelOrder(message, tile.span, help="move this line up")
     levels = _distinguished(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
     kind = ctx.device.level(level).units
     ranges = focus.ranges
@@ -43,64 +42,63 @@ def distribute_tiles(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[
     for a in axes:
         r = ranges[a.index]
         if r.strided_runs:
-            raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
+            raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", tile.span)
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
-        count = tile_count(low, r, a, "shaped" if adjacent else kind, line)
+        count = tile_count(low, r, a, "shaped" if adjacent else kind, tile)
         # Of tiles dealt out one after another (ONCE), those of what nothing here has are one: it would be done again in each.
         counts.append(ONE if kind == "finite" and a.index not in needed else count)
     if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
-    later = low.units_of_following_tiles(focus, axes, rest, level)
+    later = low.units_of_following_tiles(focus, axes, tile.below, level)
     total = later * product(counts)
     if kind == "open":
         ctx.units.setdefault(level, total)
     # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
     in_hand = (
         focus.current_tile[0]
-        if focus.current_tile is not None and id(line) in focus.current_tile[1] and focus.level == level
+        if focus.current_tile is not None and tile.key in focus.current_tile[1] and focus.level == level
         else None
     )
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
     # This line deals out nothing, or it was the line above.
     alike = focus.level == level or not axes or not all(a.index in needed for a in axes)
     if kind == "finite" and in_hand is None and not several and alike:
-        return _replicated(low, focus, line, axes, rest)
+        return _replicated(low, focus, tile, axes)
     number, available = ctx.number(levels)
     number = number if in_hand is None else in_hand
     if kind == "finite":
-        _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
+        _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, tile)
         if in_hand is not None:
-            return _distributed(low, focus, line, axes, counts, later, number, levels, rest)
+            return _distributed(low, focus, tile, axes, counts, later, number, levels)
         ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
         var = ctx.var("tile", total)
         # Each iteration of this loop is another tile: no copy inside runs ahead over it.
         inside = replace(focus, tile_loops=())
-        body = _distributed(low, inside, line, axes, counts, later, as_expr(var), levels, rest)
-        return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=line.span)]
+        body = _distributed(low, inside, tile, axes, counts, later, as_expr(var), levels)
+        return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=tile.span)]
     if kind == "open" or available is None or total.constant is None or total.constant <= available:
         units = available if kind == "shaped" else None
-        return _distributed(low, focus, line, axes, counts, later, number, levels, rest, units)
+        return _distributed(low, focus, tile, axes, counts, later, number, levels, units)
     if len(axes) == 1 and later.constant == 1:
-        return _surplus(low, focus, line, axes[0], number, available, levels, axes[0].index in cells, rest)
+        return _surplus(low, focus, tile, axes[0], number, available, levels, axes[0].index in cells)
     if any(a.index in cells for a in axes) or later.constant != 1:
         raise TooManyUnits(
             f"{total} tiles for the {available} units of `{level}`",
-            line.span,
+            tile.span,
             help="tile one after another first, or one index a line",
         )
-    return _rounds(low, focus, line, axes, counts, number, available, levels, rest)
+    return _rounds(low, focus, tile, axes, counts, number, available, levels)
 
 
 def _distributed(
     low: Lowering,
     focus: Focus,
-    line: syntax.Tile,
-    axes: list[ResolvedAxis],
+    tile: Tile,
+    axes: list[Axis],
     counts: list[Expr],
     later: Expr,
     number: Expr,
     levels: tuple[str, ...],
-    rest: tuple,
     available: int | None = None,
     here: dict[str, Expr] | None = None,
     taking: int | None = None,
@@ -112,7 +110,7 @@ def _distributed(
     taking     units that have parts of the reductions, where that does not follow from the digits
     """
     ctx = low.ctx
-    level = line.level
+    level = tile.level
     assert level is not None
     kind = ctx.device.level(level).units
     whole = (later * product(counts)).constant
@@ -120,7 +118,7 @@ def _distributed(
     together = all(
         isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.computations
     )
-    alike = _alike(focus, (line, *rest), level)
+    alike = _alike(focus, tile, level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
@@ -128,15 +126,15 @@ def _distributed(
     unit = number
     if surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
-    digits, lets, new = delinearize(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
+    digits, lets, new = delinearize(ctx, focus, tile, axes, counts, later, number, levels, whole=kind == "finite")
     if surplus and alike and whole == 1:  # no digit tells the one from the others
-        digits.append(UnitDigit(line.axes[0].index, levels, unit, ONE, ONE))
+        digits.append(UnitDigit(tile.axes[0].index, levels, unit, ONE, ONE))
     left = number
     if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
         rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
         lets.append(Let(rest_of, number % later, extent=later))
         left = as_expr(rest_of)
-    dealt = (left, frozenset(map(id, rest)))
+    dealt = (left, frozenset(x.key for x in tile.below.path()))
     if taking is not None:
         one_unit = taking == 1
         added = {i for w in focus.computations if w.name in focus.open_accumulators for i in w.reduced} if one_unit else set()
@@ -147,8 +145,8 @@ def _distributed(
     )
     used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]
     parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
-    f = split_reduction(low, f, line, axes, parts, len(focus.digits))
-    body: list[Stmt] = low.lower(f, rest)
+    f = split_reduction(low, f, tile, axes, parts, len(focus.digits))
+    body: list[Stmt] = low.lower(f, tile.below)
     beyond: list[Expr] = []
     for a, digit, count, n in zip(axes, digits[: len(axes)], counts, used, strict=True):
         tiles = (here or {}).get(a.index, as_expr(n or 0))
@@ -157,20 +155,20 @@ def _distributed(
     if together or alike:
         return [*lets, *body]
     if beyond:
-        body = [If(tuple(beyond), tuple(body), span=line.span)]
+        body = [If(tuple(beyond), tuple(body), span=tile.span)]
     body = [*lets, *body]
-    return [If(tuple(idle), tuple(body), span=line.span)] if idle else body
+    return [If(tuple(idle), tuple(body), span=tile.span)] if idle else body
 
 
-def _alike(focus: Focus, lines: tuple, level: str) -> bool:
-    """Does nothing in focus have an index that these lines, the first ones onto a level, distribute, and do units store to
+def _alike(focus: Focus, node: Node, level: str) -> bool:
+    """Does nothing in focus have an index that these tiles, the first ones onto a level, distribute, and do units store to
     registers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next nest. To a
     memory one of them stores."""
     needed = {i for w in focus.computations for i in w.all_indices}
-    for x in lines:
-        if isinstance(x, syntax.Fuse) and needed & set(x.indices):
+    for x in node.path():
+        if isinstance(x, Fuse) and needed & set(x.indices):
             needed.add(x.name)
-        if not isinstance(x, syntax.Tile) or x.level is None:
+        if not isinstance(x, Tile) or x.level is None:
             continue
         if x.level != level:
             break
@@ -187,7 +185,7 @@ def product(counts: list[Expr]) -> Expr:
     return total
 
 
-def tile_count(low: Lowering, r: Range, a: ResolvedAxis, kind: str, line) -> Expr:
+def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:
     """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE).
 
     By capacity too for units that are open in a loop, and for parts of a reduction that a later launch combines: how many
@@ -197,27 +195,27 @@ def tile_count(low: Lowering, r: Range, a: ResolvedAxis, kind: str, line) -> Exp
     if a.every is not None and whole is None:
         raise UnboundedTile(
             f"every run of `{a.index}` is visited, and it has no bound here",
-            line.span,
+            tile.span,
             help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
         )
     if a.every is not None and whole is not None:
-        return as_expr(round_for_reduction(low.ctx, line.level, max(1, -(-min(a.every, whole) // size))))
+        return as_expr(round_for_reduction(low.ctx, tile.level, max(1, -(-min(a.every, whole) // size))))
     turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
-    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and tile_splits_reduction(low.ctx.device, line))
+    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and tile_splits_reduction(low.ctx.device, tile))
     if ahead and turning and r.capacity is not None:
         return as_expr(max(1, -(-r.capacity // size)))
     if kind != "shaped":
         return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
     if r.capacity is None:
         raise UnboundedTile(
-            f"`{line.level}` has a fixed number of units, and `{a.index}` has no bound here",
-            line.span,
+            f"`{tile.level}` has a fixed number of units, and `{a.index}` has no bound here",
+            tile.span,
             help=f"tile `{a.index}` one after another first, or use `every`",
         )
-    return as_expr(round_for_reduction(low.ctx, line.level, max(1, -(-r.capacity // size))))
+    return as_expr(round_for_reduction(low.ctx, tile.level, max(1, -(-r.capacity // size))))
 
 
-def _used(r: Range, a: ResolvedAxis) -> int | None:
+def _used(r: Range, a: Axis) -> int | None:
     """How many units get a tile of it: where they come in groups (`round_for_reduction`), the others idle."""
     tiles = r.capacity if a.every is None or r.capacity is None else min(a.every, r.capacity)
     return None if tiles is None else max(1, -(-tiles // clamped(r, a.size)))
@@ -229,28 +227,28 @@ def _distinguished(ctx: LoweringContext, levels: tuple[str, ...]) -> tuple[str, 
     return levels[passed[-1] + 1 :] if passed else levels
 
 
-def _not_in_registers(focus: Focus, axes: list[ResolvedAxis], cells: set[str], line: syntax.Tile) -> None:
+def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], tile: Tile) -> None:
     """How many tiles a unit of a finite level gets is not known, so no tile held in registers spans them."""
     for a in axes:
         if a.index in cells:
             held = next(t for w in focus.computations for t in (w.name, *w.reads, *w.targets)
                         if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
             raise RegisterMismatch(
-                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, goes to `{line.level}`",
-                line.span,
+                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, goes to `{tile.level}`",
+                tile.span,
                 help=f"write this tile above the `keep` or `move` of `{held.rstrip('@~')}`",
             )
 
 
-def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[ResolvedAxis], rest: tuple) -> list[Stmt]:
+def _replicated(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) -> list[Stmt]:
     """Nothing in focus has the indices that were dealt out, or only one tile of them: every unit does the same, and unit 0
     stores it, where no line below tells units of the level apart."""
-    assert line.level is not None
+    assert tile.level is not None
     ranges = dict(focus.ranges)
     for a in axes:
         ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
-    start = focus.parent if focus.level == line.level else focus.level
-    return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start), rest)
+    start = focus.parent if focus.level == tile.level else focus.level
+    return low.lower(replace(focus, ranges=ranges, level=tile.level, parent=start), tile.below)
 
 
 def _may_be_zero(low: Lowering, index: str) -> bool:
@@ -261,13 +259,12 @@ def _may_be_zero(low: Lowering, index: str) -> bool:
 def _rounds(
     low: Lowering,
     focus: Focus,
-    line: syntax.Tile,
-    axes: list[ResolvedAxis],
+    tile: Tile,
+    axes: list[Axis],
     counts: list[Expr],
     number: Expr,
     available: int,
     levels: tuple[str, ...],
-    rest: tuple,
 ) -> list[Stmt]:
     """More tiles of several indices than units: each unit takes one of every `available`, round after round.
 
@@ -281,26 +278,25 @@ def _rounds(
         # Units that idle here may have tiles of what reads the results: they get them, too.
         free = {i for w in focus.computations for i in w.indices}
         taking = None if any(a.index in free for a in axes) else available
-        return _distributed(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
+        return _distributed(low, focus, tile, axes, counts, ONE, number, levels, available, taking=taking)
     trips = as_expr(-(-whole // available))
     var = ctx.var("round", trips)
-    tile = as_expr(var) * available + number
-    body = _distributed(low, focus, line, axes, counts, ONE, tile, levels, rest, taking=available)
+    in_round = as_expr(var) * available + number
+    body = _distributed(low, focus, tile, axes, counts, ONE, in_round, levels, taking=available)
     if whole % available:
-        body = [If((as_expr(whole - 1) - tile,), tuple(body), span=line.span)]
-    return [For(var, ZERO, trips, ONE, tuple(body), span=line.span)]
+        body = [If((as_expr(whole - 1) - in_round,), tuple(body), span=tile.span)]
+    return [For(var, ZERO, trips, ONE, tuple(body), span=tile.span)]
 
 
 def _surplus(
     low: Lowering,
     focus: Focus,
-    line: syntax.Tile,
-    a: ResolvedAxis,
+    tile: Tile,
+    a: Axis,
     number: Expr,
     available: int,
     levels: tuple[str, ...],
     cell: bool,
-    rest: tuple,
 ) -> list[Stmt]:
     """More tiles of an index than units: rounds, one after another, of a tile for each unit."""
     r = focus.ranges[a.index]
@@ -309,13 +305,13 @@ def _surplus(
     counts = [as_expr(available)]
     if not any(a.index in w.all_indices for w in focus.computations):  # nothing to visit: one round tells which units there are
         f = focus.with_range(a.index, advance(r, size * available, None))
-        return _distributed(low, f, line, [again], counts, ONE, number, levels, rest, available)
+        return _distributed(low, f, tile, [again], counts, ONE, number, levels, available)
     assert r.capacity is not None
     tiles = -(-r.capacity // size)
 
     def one_round(f: Focus) -> list[Stmt]:
         left = tiles - f.ranges[a.index].steps[-1].expr * available
-        return _distributed(low, f, line, [again], counts, ONE, number, levels, rest, available, {a.index: left})
+        return _distributed(low, f, tile, [again], counts, ONE, number, levels, available, {a.index: left})
 
-    unroll = syntax.Modifier("unroll") if cell else None
-    return sequential_tiles(low.ctx, focus, ResolvedAxis(a.index, size * available, None), cell, unroll, one_round, line)
+    unroll = Unroll() if cell else None
+    return sequential_tiles(low.ctx, focus, Axis(a.index, size * available), cell, unroll, one_round, tile)

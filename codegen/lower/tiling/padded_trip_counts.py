@@ -12,15 +12,14 @@ reductions: zero is neutral only for sums.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-from ....dsl import syntax
 from ....dsl.values import Load, loads
 from ...plan.computations import Computation
+from ...schedule.schedule_tree import Keep, Move, Node, Tile
 from ..addressing import zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..spec import Focus
-from ..tile_axes import modifier, tensors_of, tile_axes
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -42,21 +41,21 @@ def may_run_padded(focus: Focus, index: str) -> bool:
     return _adds_zero(focus, index, focus.computations) and all(map(zero_beyond, _factors(focus.computations, index)))
 
 
-def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
-    """Must a copy of `tensor` into `memory` be filled along `index`, for loops of the lines `rest` that run to its end?"""
+def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, below: Node) -> bool:
+    """Must a copy of `tensor` into `memory` be filled along `index`, for loops of the tiles below that run to its end?"""
     ctx = low.ctx
     if not is_scratch_memory(ctx, memory) or not _is_short(focus, index):
         return False
-    if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in tile_axes(x)):
+    nodes = list(below.path())
+    if any(x.peel and any(a.index == index for a in x.axes) for x in nodes if isinstance(x, Tile)):
         return False
-    held = [(tensors_of(x), x.memory) for x in rest if _stages(x)]
-    below = {t for tensors, m in held if m is not None and is_scratch_memory(ctx, m) for t in tensors}
-    computations = tuple(
-        w for w in focus.computations if below.isdisjoint(w.targets)
-    )  # the others are made by lines below, each by itself
+    staging = [x for x in nodes if isinstance(x, Move) or (isinstance(x, Keep) and x.block is not None)]
+    staged_below = {t for x in staging if x.memory is not None and is_scratch_memory(ctx, x.memory) for t in x.tensors}
+    # the others are made by nodes below, each by itself
+    computations = tuple(w for w in focus.computations if staged_below.isdisjoint(w.targets))
 
     def staged(load: Load) -> bool:
-        return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].fully_written
+        return load.tensor in staged_below or load.tensor == tensor or index in focus.views[load.tensor].fully_written
 
     return _adds_zero(focus, index, computations) and all(map(staged, _factors(computations, index)))
 
@@ -70,10 +69,6 @@ def is_scratch_memory(ctx: LoweringContext, memory: str) -> bool:
 def _is_short(focus: Focus, index: str) -> bool:
     r = focus.ranges[index]
     return r.size.constant is not None and r.size.constant <= MOST and not r.strided_runs
-
-
-def _stages(line: syntax.Line) -> TypeGuard[syntax.Move | syntax.Keep]:
-    return isinstance(line, syntax.Move) or (isinstance(line, syntax.Keep) and bool(line.block))
 
 
 def _factors(computations: tuple[Computation, ...], index: str) -> list[Load]:

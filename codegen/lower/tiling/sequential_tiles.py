@@ -11,22 +11,20 @@ REMAINDERS      `peel` copies all code below it, and a remainder is a small part
 
 from __future__ import annotations
 
-from ....dsl import syntax
 from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, as_expr, ceildiv, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, Stmt
+from ...schedule.schedule_tree import Axis, Tile, Unroll
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Focus, RangeStep, multiple
-from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
+from ..spec import ONE, ZERO, Focus, RangeStep, clamped, multiple
 from .padded_trip_counts import may_run_padded
 
 REMAINDERS = 2  # remainders: one within the other that are peeled, because each copies everything below it [limit]
-ALL_TURNS = syntax.Modifier("all_turns")  # of lines of ours: SAME_TURNS
 
 
 def sequential_tiles(
-    ctx: LoweringContext, focus: Focus, a: ResolvedAxis, cell: bool, unroll, inner, line, ahead: bool = False
+    ctx: LoweringContext, focus: Focus, a: Axis, cell: bool, unroll: Unroll | None, inner, tile: Tile, ahead: bool = False
 ) -> list[Stmt]:
     """`ahead`: copies run ahead over the loop, so it stays one."""
     r = focus.ranges[a.index]
@@ -36,22 +34,22 @@ def sequential_tiles(
         opened = focus.with_range(a.index, r.open_strided_run(RangeStep(as_expr(var), as_expr(rep.count), None)))
         if any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.computations):
             opened = replace(opened, loops=(*focus.loops, (a.index, var, as_expr(rep.count))))
-        body = sequential_tiles(ctx, opened, a, cell, unroll, inner, line, ahead)
-        return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
+        body = sequential_tiles(ctx, opened, a, cell, unroll, inner, tile, ahead)
+        return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=tile.span)]
     size = clamped(r, a.size)
     if a.every is not None:
         raise UnboundedTile(
-            "`every` distributes chunks over units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
+            "`every` distributes chunks over units; this tile has no `-> level`", tile.span, help="add `-> thread`, say"
         )
     reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.computations)
-    wholly = unroll is not None and not unroll.values
-    same = modifier(line, ALL_TURNS.name) is not None and r.capacity is not None and bool(r.bounds)
-    whole = not cell and modifier(line, "peel") is None and (same or may_run_padded(focus, a.index))
+    wholly = unroll is not None and unroll.count is None
+    same = tile.equal_trips and r.capacity is not None and bool(r.bounds)
+    whole = not cell and not tile.peel and (same or may_run_padded(focus, a.index))
     if cell:
         if r.capacity is None:
             raise UnboundedTile(
                 f"a tile held in registers spans `{a.index}`, whose extent has no bound here",
-                line.span,
+                tile.span,
                 help=f"tile `{a.index}` above the `keep` or `move`, or state a bound: `where N <= 4096`",
             )
         trips, hint = r.whole_trips(size), 0
@@ -59,42 +57,40 @@ def sequential_tiles(
         trips = r.whole_trips(size) if whole else r.trips(size)
         if reducing:
             trips = maximum(trips, 1)
-        hint = number_of(unroll, 0 if trips.constant is not None else 8) if unroll is not None else 1
+        hint = 1 if unroll is None else unroll.count or (0 if trips.constant is not None else 8)
         if wholly and trips.constant is None and trips.interval[1] is not None and trips.interval[1] <= 64:
             hint = trips.interval[1]
     live = not cell and not whole and not reducing
     if trips.constant == 1:
         f = focus.with_range(a.index, r.split(size, RangeStep(ZERO, ONE, None), live=live))
-        return inner(f.enter_loop(a.index, None, line))
-    peels = modifier(line, "peel") is not None and focus.remainders < REMAINDERS
+        return inner(f.enter_loop(a.index, None, tile))
+    peels = tile.peel and focus.remainders < REMAINDERS
     if peels and not cell and not reducing and r.live.constant is None:
-        return _peeled(ctx, focus, a, size, hint, trips, inner, line)
+        return _peeled(ctx, focus, a, size, hint, trips, inner, tile)
     grouped = 1 < hint < (trips.constant or 0) and multiple(trips, hint)
     if whole and r.bounds and grouped and not reducing and not ahead:
-        return _in_groups(ctx, focus, a, size, hint, trips, inner, line)
+        return _in_groups(ctx, focus, a, size, hint, trips, inner, tile)
     var = ctx.var(a.index, trips)
     # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
     f = focus.with_range(a.index, r.split(size, RangeStep(as_expr(var), trips, None), live=live))
-    f = f.enter_loop(a.index, var, line)
+    f = f.enter_loop(a.index, var, tile)
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
-    return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
+    return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=tile.span)]
 
 
-def _in_groups(
-    ctx: LoweringContext, focus: Focus, a: ResolvedAxis, size: int, hint: int, trips: Expr, inner, line
-) -> list[Stmt]:
+def _in_groups(ctx: LoweringContext, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, tile: Tile) -> list[Stmt]:
     """`unroll COUNT`: groups of so many turns, of which the last one goes past what is live, and no turn is left over."""
     r = focus.ranges[a.index]
     groups = minimum(ceildiv(trips, hint), *(ceildiv(b, size * hint) for b in r.bounds))
     group, var = ctx.var(a.index, groups), ctx.var(a.index, as_expr(hint))
     part = r.split(size, RangeStep(group * hint + as_expr(var), trips, None))
-    body = inner(focus.with_range(a.index, part).enter_loop(a.index, var, line))
-    turns = For(var, ZERO, as_expr(hint), ONE, tuple(body), unroll=0, span=line.span)
-    return [For(group, ZERO, groups, ONE, (turns,), span=line.span)]
+    body = inner(focus.with_range(a.index, part).enter_loop(a.index, var, tile))
+    turns = For(var, ZERO, as_expr(hint), ONE, tuple(body), unroll=0, span=tile.span)
+    return [For(group, ZERO, groups, ONE, (turns,), span=tile.span)]
 
 
-def _peeled(ctx: LoweringContext, focus: Focus, a: ResolvedAxis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
+def _peeled(ctx: LoweringContext, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, tile: Tile) -> list[Stmt]:
     """`peel`: the whole tiles in a loop without guards, then what is left over."""
     r = focus.ranges[a.index]
     full = maximum(r.live, 0) // size  # units whose range begins past the end have none
@@ -104,6 +100,6 @@ def _peeled(ctx: LoweringContext, focus: Focus, a: ResolvedAxis, size: int, hint
         part = r.split(size, RangeStep(as_expr(var), trips, None), live=True)
         part = replace(part, bounds=()) if whole else part
         f = focus if whole else replace(focus, remainders=focus.remainders + 1)
-        body = inner(f.with_range(a.index, part).enter_loop(a.index, var, line))
-        out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
+        body = inner(f.with_range(a.index, part).enter_loop(a.index, var, tile))
+        out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=tile.span))
     return out
