@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from ...dsl.device import Instr
 from ...dsl.errors import UserError, did_you_mean
@@ -42,11 +43,11 @@ from .lowering_context import LoweringContext
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitPartials, tile_splits_reduction
-from .spec import Focus, Range, clamped
+from .spec import Focus
 from .stores.write_back import share_out
-from .tiling.count_units import advance
-from .tiling.distribute_tiles import product, tile_count
+from .tiling.distribute_tiles import tile_count
 from .tiling.fuse_indices import fuse_indices
+from .tiling.tile_ranges import ranges_along
 
 HELD = (UnboundedTile, SplitReduction)
 
@@ -228,31 +229,23 @@ class Lowering:
         """What the node and those below read of an index at once, edge or not: copies fill up to a multiple of it."""
         return read_grain(self, focus, index, focus.ranges[index].whole_capacity or 1, node)
 
-    def units_of_following_tiles(self, focus: Focus, axes: Sequence[Axis], below: Node, level: str) -> Expr:
+    def units_of_following_tiles(self, focus: Focus, tile: Tile, level: str) -> Expr:
         """How many units the nodes below still distinguish at the same level (adjacent tiles onto one level multiply)."""
-        ranges = dict(focus.ranges)
-        for a in axes:
-            ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
         dealt = self.ctx.device.level(level).units == "finite"
         needed = {i for w in focus.computations for i in w.all_indices}
         total: Expr = as_expr(1)
-        for x in below.path():
+        for x, ranges in islice(ranges_along(focus.ranges, tile), 1, None):
             if isinstance(x, Fuse):
-                sizes = [ranges[i].size for i in x.indices if i in ranges]
-                ranges[x.name] = Range(as_expr(0), product(sizes))
                 needed |= {x.name} if needed & set(x.indices) else set()
-            if not isinstance(x, Tile):
+            if not isinstance(x, Tile) or x.level is None:
                 continue
-            if x.level is not None and x.level != level:
+            if x.level != level:
                 break
             for a in x.axes:
-                if a.index not in ranges:
-                    continue
-                if x.level == level and (a.index in needed or not dealt):
+                if a.index in ranges and (a.index in needed or not dealt):
                     # a tile of a tile counts by capacity, or the digits of a unit's number would mean less at the edges
                     kind = "shaped" if ranges[a.index].size.constant is not None else self.ctx.device.level(level).units
                     total = total * tile_count(self, ranges[a.index], a, kind, x)
-                ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
         return total
 
     def open_accumulators(self, focus: Focus, tile: Tile) -> list[Stmt] | None:

@@ -22,9 +22,9 @@ from .leaves.scalar_leaf import cell_indices
 from .readers import reads_beyond_tile, stored_by_others
 from .reductions.split_reduction import are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
-from .tiling.count_units import advance
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.sequential_tiles import sequential_tiles
+from .tiling.tile_ranges import advance
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering

@@ -6,12 +6,14 @@ it has few elements, and partial sums go through memory for each tile above.
 
 from __future__ import annotations
 
+from math import prod
+
 from ....dsl.errors.schedule import SplitReduction
 from ...plan.computations import Computation
 from ...schedule.schedule_tree import Fuse, Leaf, Node, Tile
 from ..lowering_context import LoweringContext
 from ..spec import Focus, clamped
-from ..tiling.count_units import advance
+from ..tiling.tile_ranges import ranges_along
 
 REGISTER_CELLS = 64  # elements: of one unit's accumulator that opens at a leaf, at most [estimate]
 
@@ -52,14 +54,11 @@ def _least_cells(focus: Focus, w: Computation, node: Node) -> int:
     """
     if any(isinstance(x, Fuse) or (isinstance(x, Leaf) and x.instr is not None) for x in node.path()):
         return 1
-    cells = 1
-    for i in w.indices:
-        r = focus.ranges[i]
-        share = r.whole_capacity or 1
-        for x in (x for x in node.path() if isinstance(x, Tile)):
-            for a in (a for a in x.axes if a.index == i):
+    shares = {i: focus.ranges[i].whole_capacity or 1 for i in w.indices}
+    for x, ranges in ranges_along(focus.ranges, node):
+        if isinstance(x, Tile) and x.level is not None:
+            for a in (a for a in x.axes if a.index in shares):
+                r = ranges[a.index]
                 tiles = -(-(r.whole_capacity or 1) // clamped(r, a.size))
-                r = advance(r, clamped(r, a.size), a.every)
-                share = -(-share // tiles) if x.level is not None else share
-        cells *= share
-    return cells
+                shares[a.index] = -(-shares[a.index] // tiles)
+    return prod(shares.values())

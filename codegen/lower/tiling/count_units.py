@@ -6,32 +6,26 @@ from the live extent (CAPACITY_NOT_LIVE), or the tiles of warps would overlap in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from math import prod
+
 from ....dsl.device import Level
-from ....dsl.index.expr import as_expr
-from ....dsl.support.fast_replace import replace
-from ...schedule.schedule_tree import Fuse, Keep, Leaf, Move, Node, Tile
+from ...schedule.schedule_tree import Axis, Fuse, Keep, Leaf, Move, Node, Tile
 from ..copies.distribute_copy import copy_block
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Range, RangeStep, clamped
+from ..spec import Range, clamped
+from .tile_ranges import ranges_along
+
+Lanes = Callable[[Leaf], tuple[str, int] | None]
 
 
-def advance(r: Range, size: int, every: int | None) -> Range:
-    """The range after a tile, for counting only (the tile's number is taken as 0)."""
-    if r.strided_runs:  # a loop visits the chunks one after another, and a tile is no larger than one of them
-        r = replace(r, strided_runs=())
-        size = clamped(r, size)
-    if every is not None and r.capacity is not None:
-        return r.split_strided(size, every, RangeStep(ZERO, ONE, None))
-    return r.split(size, RangeStep(ZERO, ONE, None))
-
-
-def count_units(ctx: LoweringContext, ranges: dict[str, Range], tree: Node, lanes) -> dict[str, int]:
+def count_units(ctx: LoweringContext, ranges: Mapping[str, Range], tree: Node, lanes: Lanes) -> dict[str, int]:
     """Units of the shaped levels, and 0 for each finite level that is used.
 
     `lanes(leaf)`: the (level, lanes) of a leaf's instruction, or None.
     """
-    main = _walk(ctx, dict(ranges), tree, ctx.outermost, lanes, nested=False)
-    inner = _walk(ctx, dict(ranges), tree, ctx.outermost, lanes, nested=True)
+    main = _walk(ctx, ranges, tree, ctx.outermost, lanes, nested=False)
+    inner = _walk(ctx, ranges, tree, ctx.outermost, lanes, nested=True)
     for level, n in inner.items():
         main.setdefault(level, n)
     return main
@@ -79,44 +73,37 @@ def round_to_groups(level: Level, count: int) -> int:
     return level.width or 1 << (count - 1).bit_length()
 
 
-def _walk(ctx: LoweringContext, ranges: dict[str, Range], tree: Node, level: str, lanes, nested: bool) -> dict[str, int]:
+def _walk(
+    ctx: LoweringContext, ranges: Mapping[str, Range], tree: Node, level: str, lanes: Lanes, nested: bool
+) -> dict[str, int]:
     need: dict[str, int] = {}
     start, group = level, 1
-    for x in tree.path():
+    for x, now in ranges_along(ranges, tree):
         match x:
-            case Fuse():
-                size = ONE
-                for i in x.indices:
-                    size = size * ranges[i].size if i in ranges else size
-                ranges[x.name] = Range(as_expr(0), size)
-            case Tile():
-                count: int | None = 1
-                for a in x.axes:
-                    if a.index not in ranges:
-                        continue
-                    r = ranges[a.index]
-                    size = clamped(r, a.size)
-                    cap = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
-                    count = None if count is None or cap is None else count * round_for_reduction(ctx, x.level, -(-cap // size))
-                    ranges[a.index] = advance(r, size, a.every)
-                if x.level is None:
-                    continue
+            case Tile() if x.level is not None:
+                counts = [_tile_count(ctx, now[a.index], a, x.level) for a in x.axes if a.index in now]
                 if x.level != level:
                     start, level, group = level, x.level, 1
-                group = (count or 1) * group
+                group *= 1 if None in counts else prod(n for n in counts if n is not None) or 1  # of no tiles, one unit
                 if ctx.device.level(level).units == "finite":
                     need[level] = 0  # as many as take part
                 if ctx.device.level(level).units == "shaped":
                     _spread(ctx, need, ctx.below(start, level), group)
             case Move() | Keep() if nested and x.block is not None:
                 block = copy_block(x, x.block) if isinstance(x, Move) else x.block
-                for k, n in _walk(ctx, dict(ranges), block, level, lanes, nested).items():
+                for k, n in _walk(ctx, now, block, level, lanes, nested).items():
                     need[k] = max(need.get(k, 1), n) if n else 0
             case Leaf():
                 found = lanes(x)
                 if found is not None:
                     _spread(ctx, need, ctx.below(found[0], ctx.innermost), found[1])
     return need
+
+
+def _tile_count(ctx: LoweringContext, r: Range, a: Axis, level: str) -> int | None:
+    """Tiles of an axis that go to units of the level; None where there is no bound."""
+    capacity = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
+    return None if capacity is None else round_for_reduction(ctx, level, -(-capacity // clamped(r, a.size)))
 
 
 def _spread(ctx: LoweringContext, need: dict[str, int], levels: tuple[str, ...], count: int) -> None:

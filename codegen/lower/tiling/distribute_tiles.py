@@ -18,9 +18,10 @@ from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
 from ..reductions.split_reduction import split_reduction, tile_splits_reduction
 from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped
-from .count_units import advance, round_for_reduction
+from .count_units import round_for_reduction
 from .delinearize import delinearize
 from .sequential_tiles import sequential_tiles
+from .tile_ranges import advance
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -49,7 +50,7 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
         counts.append(ONE if kind == "finite" and a.index not in needed else count)
     if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
-    later = low.units_of_following_tiles(focus, axes, tile.below, level)
+    later = low.units_of_following_tiles(focus, tile, level)
     total = later * product(counts)
     if kind == "open":
         ctx.units.setdefault(level, total)
