@@ -1,8 +1,4 @@
-"""Launches are lowered one after another: each gets its explicit lines, then the recursion over them.
-
-Lines that an author left open are filled in launch by launch, because the lowering of one may need another: a reduction that is
-split over units that cannot synchronise is finished by a launch of its own.
-"""
+"""Launches: the lines of each become a tree without open parts, and the trees statements."""
 
 from __future__ import annotations
 
@@ -32,33 +28,41 @@ Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, an
 CompletePart = tuple[tuple[Computation, ...], Node]  # and the tree of its explicit lines
 
 
-def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> tuple[Program, list[CompletePart]]:
-    """The program as the lines say it, and the computations and the tree of each launch of `parts`."""
-    attempts = context.attempts
-    written: list[CompletePart] = []
-    queue = [(computations, todo, True) for computations, todo in parts]
+def complete_schedules(context: LoweringContext, parts: Sequence[Part]) -> list[CompletePart]:
+    """The tree of each launch."""
+    return [(computations, _complete(context, computations, lines)) for computations, lines in parts]
+
+
+def _complete(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:
+    """The tree of the lines, whose open parts are chosen."""
+    context.attempts.lowered = computations[-1].name
+    return schedule_tree(with_spans(complete(context, computations, lines), context.synthetic_line_numbers))
+
+
+def lower_launches(context: LoweringContext, op: Op, parts: Sequence[CompletePart]) -> Program:
+    """The program as the trees say it.
+
+    FOLLOWS   a reduction that is split over units that cannot synchronise is finished by a launch of its own, which follows
+              from the split, and may be begun by another before it. Nobody wrote lines for these: they are chosen here.
+    """
+    queue: list[tuple[tuple[Computation, ...], Node | None]] = list(parts)
     while queue:
-        computations, todo, own = queue.pop(0)
-        attempts.lowered = computations[-1].name
-        tree = complete_tree(context, computations, todo)
-        body = lower_launch(context, computations, tree)
+        computations, tree = queue.pop(0)
+        body = _lowered(context, computations, tree)
         for first, _ in context.preceding_launches:
-            attempts.lowered = first[-1].name
-            context.launches.append(lower_launch(context, first, complete_tree(context, first, ())))
+            context.launches.append(_lowered(context, first, None))
         context.preceding_launches.clear()
         context.launches.append(body)
-        if own:
-            written.append((computations, tree))
-        # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
-        queue = [*((computations, todo, False) for computations, todo in context.following_launches), *queue]
+        queue = [*((computations, None) for computations, _ in context.following_launches), *queue]
         context.following_launches.clear()
-    attempts.lowered = ""
-    return make_program(op, context, context.launches), written
+    context.attempts.lowered = ""
+    return make_program(op, context, context.launches)
 
 
-def complete_tree(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:
-    """The tree of the lines, whose open parts are chosen."""
-    return schedule_tree(with_spans(complete(context, computations, lines), context.synthetic_line_numbers))
+def _lowered(context: LoweringContext, computations: tuple[Computation, ...], tree: Node | None) -> Launch:
+    tree = tree or _complete(context, computations, ())
+    context.attempts.lowered = computations[-1].name
+    return lower_launch(context, computations, tree)
 
 
 def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:

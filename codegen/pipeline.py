@@ -4,8 +4,7 @@ ONCE    the author's text is read and checked, before anything is chosen.
 A_TRY   the program of one choice. If it cannot be compiled after all, these passes run again with the next choice
         (`schedule.schedule_fallback`).
 
-Two steps are not passes. Explicit lines are made while launches are lowered (`lower_launches`), because a launch may need
-another. Printers rewrite the text of a dialect (`emit`), which is no tile program.
+One step is no pass: printers rewrite the text of a dialect (`emit`), which is no tile program.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
 from .lower.lowering_context import LoweringContext
 from .lower.schedule_trace import ScheduleTrace, TracedLine
-from .lower_launches import CompletePart, Part, lower_unaligned, lower_variants
+from .lower_launches import CompletePart, Part, lower_unaligned
+from .lower_launches import complete_schedules as complete_all
+from .lower_launches import lower_launches as lower_all
 from .schedule.check_names import check_names as check_names_of
 from .schedule.elaborate import RoleNames
 from .schedule.explicit_lines import check_device, explicit_lines
@@ -63,7 +64,7 @@ class CompiledProgram:
 class Compilation:
     """What one compilation knows so far. A pass reads some of it, and puts back what it made.
 
-    lines      of the schedule          parts      the computations and lines of each launch; `written`: with explicit trees
+    lines      of the schedule          parts      the computations and lines of each launch; `trees`: without open parts
     program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
     """
 
@@ -77,7 +78,7 @@ class Compilation:
     lines: tuple = ()
     context: LoweringContext = field(init=False)
     parts: list[Part] = field(default_factory=list)
-    written: list[CompletePart] = field(default_factory=list)
+    trees: list[CompletePart] = field(default_factory=list)
     program: Program = field(init=False)
     unaligned: Program | None = None
     notes: tuple[str, ...] = ()
@@ -135,9 +136,14 @@ def plan_launches(c: Compilation) -> None:
     c.parts = launches_of(c.op, c.device, c.lines)
 
 
+def complete_schedules(c: Compilation) -> None:
+    """A node of a schedule tree is lowered with those below it. What is open must be chosen first."""
+    c.trees = complete_all(c.context, c.parts)
+
+
 def lower_launches(c: Compilation) -> None:
-    """Lines are completed and lowered launch by launch, because lowering one launch may add another."""
-    c.program, c.written = lower_variants(c.context, c.op, c.parts)
+    """Schedule trees become statements. The launches of split reductions follow from those that split them."""
+    c.program = lower_all(c.context, c.op, c.trees)
     c.unaligned = lower_unaligned(c.context, c.op)
 
 
@@ -153,8 +159,9 @@ def check_capacity(c: Compilation) -> None:
     def tried(lines: tuple) -> Program | None:
         """The program of other lines, when they can be lowered."""
         try:
-            program, _ = lower_variants(context_of(c.op, c.device), c.op, launches_of(c.op, c.device, lines))
-            return staged(program, lambda text: None)
+            context = context_of(c.op, c.device)
+            trees = complete_all(context, launches_of(c.op, c.device, lines))
+            return staged(lower_all(context, c.op, trees), lambda text: None)
         except UserError:
             return None
 
@@ -197,7 +204,7 @@ def version_guards(c: Compilation) -> None:
 
 def print_schedule(c: Compilation) -> None:
     """The explicit schedule heads the program. No pass changes the program after this one."""
-    written = [(computations, lines_with_blocks(tree, c.context.filled_lines)) for computations, tree in c.written]
+    written = [(computations, lines_with_blocks(tree, c.context.filled_lines)) for computations, tree in c.trees]
     c.text = schedule_text(c.op, c.schedule, c.device, written)
     c.program = replace(c.program, head=c.text)
 
@@ -232,7 +239,8 @@ ONCE = (
 )
 A_TRY = (
     Pass(plan_launches, "op, lines", "launches"),
-    Pass(lower_launches, "launches", "program"),
+    Pass(complete_schedules, "launches", "schedule trees"),
+    Pass(lower_launches, "schedule trees", "program"),
     Pass(pipeline_copies, "program", "program"),
     Pass(check_capacity, "program", "mistakes"),
     Pass(prove_guards, "program", "program"),
@@ -241,7 +249,7 @@ A_TRY = (
     Pass(vectorize, "program", "program, and another"),
     Pass(narrow_indices, "programs", "programs"),
     Pass(version_guards, "programs", "programs"),
-    Pass(print_schedule, "lines of each launch", "text"),
+    Pass(print_schedule, "schedule trees", "text"),
 )
 PASSES = (*ONCE, *A_TRY)
 

@@ -12,6 +12,7 @@ from ..dsl.op import Op
 from ..dsl.text.format import format_node
 from .ir.printer import show
 from .pipeline import Compilation, CompiledProgram, Pass, compile_program
+from .schedule.build_tree import lines_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def known_of(c: Compilation) -> str:
     """What the compilation knows, by the newest form of it: the lines, the launches, or the tile program."""
     if hasattr(c, "program"):
         return show(c.program) + (f"\nfor sizes that are not aligned:\n\n{show(c.unaligned)}" if c.unaligned else "")
+    if c.trees:
+        return "\n".join(
+            f"launch of {', '.join(w.name.rstrip('@') for w in computations)}:\n{_lines(lines_of(tree))}"
+            for computations, tree in c.trees
+        )
     if c.parts:
         return "\n".join(
             f"launch of {', '.join(w.name.rstrip('@') for w in computations)}:\n{_lines(x)}" for computations, x in c.parts

@@ -1,1 +1,1 @@
-"""Lowering: from the lines of a schedule to a tile program, by a recursion over the focus and the remaining lines."""
+"""Lowering: from a schedule tree to a tile program, by a recursion over the focus and the nodes of the tree."""

@@ -95,7 +95,7 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, be
 
 
 def keeps_first(focus: Focus, w: Computation, keep: Keep) -> Node | None:
-    """OPEN_AT_THE_END: the node, below those right below it that keep what the write-back of `w` reads; None without these."""
+    """OPEN_AT_THE_END: the node, below those right below it that keep what the write-back of `w` reads; None without them."""
     needed = _needed(focus, w)
     first: list[Keep] = []
     after: list[Keep] = []

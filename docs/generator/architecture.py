@@ -1,13 +1,15 @@
-"""`architecture.md` and `passes.md`: the folders, the grammar of the tile program, the passes."""
+"""`architecture.md` and `passes.md`: the folders, the grammars of the schedule tree and the tile program, the passes."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+from types import ModuleType
 
 from andiron.codegen.ir import tile_ir
 from andiron.codegen.pipeline import ONCE, PASSES
+from andiron.codegen.schedule import schedule_tree
 
 from .page import ROOT, with_parts
 
@@ -28,10 +30,16 @@ def pass_table() -> str:
 
 
 def architecture_page() -> str:
-    """The page by hand, with the table of folders and the grammar of the tile program in their places."""
-    doc = inspect.cleandoc(tile_ir.__doc__ or "")
+    """The page by hand, with the table of folders and the grammars of both intermediate languages in their places."""
+    parts = {"folders": folder_table(), "grammar": grammar_of(tile_ir), "tree": grammar_of(schedule_tree)}
+    return with_parts("architecture.md", parts)
+
+
+def grammar_of(module: ModuleType) -> str:
+    """The grammar at the top of a module."""
+    doc = inspect.cleandoc(module.__doc__ or "")
     grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
-    return with_parts("architecture.md", {"folders": folder_table(), "grammar": f"```text\n{grammar}\n```"})
+    return f"```text\n{grammar}\n```"
 
 
 def folder_table() -> str:

@@ -12,7 +12,7 @@ from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Staging
-from andiron.codegen.lower_launches import lower_variants
+from andiron.codegen.lower_launches import complete_schedules, lower_launches
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.codegen.transforms.pipelining.software_pipeline import pipeline_copies
@@ -102,7 +102,7 @@ def test_what_is_staged_before_it_is() -> None:
     module = library()
     device, op = module.device("sm_80"), bind_params(OPS["gemm"])
     context = context_of(op, device)
-    plain = pipeline_copies(lower_variants(context, op, launches_of(op, device, ()))[0], context.note)
+    plain = pipeline_copies(lower_launches(context, op, complete_schedules(context, launches_of(op, device, ()))), context.note)
     for staging in (Staging(1), Staging(2, 3), Staging(1, 2, Var("k", 0, 7), True)):
         launch = plain.launches[0]
         body = tuple(replace(s, staging=staging) if isinstance(s, Alloc) else s for s in launch.body)
