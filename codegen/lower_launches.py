@@ -9,6 +9,7 @@ from ..dsl.op import Op
 from ..dsl.support.fast_replace import replace
 from .autoschedule.complete import complete
 from .ir.program import Program
+from .ir.schedule_tree import Leaf, Node
 from .ir.tile_ir import Buffer, Launch, Units
 from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
@@ -21,7 +22,6 @@ from .lower.tiling.count_units import combining_levels, count_units, round_to_gr
 from .lower.workspace import workspace
 from .plan.computations import Computation
 from .schedule.build_tree import schedule_tree
-from .schedule.schedule_tree import Leaf, Node
 from .schedule.synthetic_spans import with_spans
 
 Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, and its lines

@@ -1,1 +1,1 @@
-"""The tile program: its grammar, visitors, printer and parser."""
+"""The intermediate languages: schedule trees and tile programs, with visitors, a printer and a parser."""

@@ -15,8 +15,8 @@ from ...dsl.index.expr import Var, as_expr
 from ...dsl.layout import Layout
 from ...dsl.ops.index_syntax import index_term
 from ...dsl.types import DType
+from ..ir.schedule_tree import Fuse, Materialise, Node, Tile
 from ..ir.tile_ir import Buffer
-from ..schedule.schedule_tree import Fuse, Materialise, Node, Tile
 from .lowering_context import LoweringContext
 from .spec import Focus
 

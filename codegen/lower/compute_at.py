@@ -12,9 +12,9 @@ from ...dsl.errors.schedule import BadLayout, NotComputed
 from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
+from ..ir.schedule_tree import Keep, Move
 from ..ir.tile_ir import Alloc, Stmt
 from ..plan.computations import Computation
-from ..schedule.schedule_tree import Keep, Move
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
 from .copies.staged_axes import mask_copy, staged_index_axis, staged_view

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dsl.index.expr import as_expr
+from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Move, Node, Tile
 from ..plan.computations import Computation
-from ..schedule.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Move, Node, Tile
 from .copies.pipeline_depth import is_unrolled
 from .leaves.match_instr import InstrMatch
 from .lowering_context import LoweringContext

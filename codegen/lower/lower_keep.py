@@ -15,9 +15,9 @@ from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
+from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Computation, computation_extents
-from ..schedule.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
 from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at

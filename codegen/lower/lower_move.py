@@ -17,11 +17,11 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Masked, Value, loads
+from ..ir.schedule_tree import CopyLeaf, Move, chain, fragment_of, steps_of, with_leaf
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
 from ..plan.name_factors import side_names
-from ..schedule.schedule_tree import CopyLeaf, Move, chain, fragment_of, steps_of, with_leaf
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines

@@ -16,9 +16,7 @@ from ...dsl.index.expr import Expr, as_expr
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
-from ..ir.tile_ir import Stmt
-from ..plan.computations import BACK, Computation
-from ..schedule.schedule_tree import (
+from ..ir.schedule_tree import (
     Axis,
     CopyLeaf,
     FragmentLeaf,
@@ -31,6 +29,8 @@ from ..schedule.schedule_tree import (
     ShareOut,
     Tile,
 )
+from ..ir.tile_ir import Stmt
+from ..plan.computations import BACK, Computation
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .leaves.instr_leaf import check_executing_units, instr_leaf, same_fragment, strip_mask

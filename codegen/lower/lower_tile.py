@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
+from ..ir.schedule_tree import Axis, Tile
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
-from ..schedule.schedule_tree import Axis, Tile
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices

@@ -12,11 +12,11 @@ from ...dsl.device import Device, Instr
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
+from ..ir.schedule_tree import Node
 from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
 from ..schedule.build_tree import schedule_tree
 from ..schedule.schedule_fallback import ScheduleAttempts
-from ..schedule.schedule_tree import Node
 from ..schedule.synthetic_spans import with_spans
 from .schedule_trace import ScheduleTrace
 

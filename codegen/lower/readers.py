@@ -17,8 +17,8 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, loads
+from ..ir.schedule_tree import Keep, Materialise, Node, Tile, chain
 from ..plan.computations import BACK, Computation, plain_index
-from ..schedule.schedule_tree import Keep, Materialise, Node, Tile, chain
 from .lowering_context import LoweringContext
 from .spec import Focus
 

@@ -17,9 +17,9 @@ from ...dsl.index.expr import Expr, ceildiv
 from ...dsl.support.amounts import bytes_text
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
+from ..ir.schedule_tree import Materialise, Node
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
-from ..schedule.schedule_tree import Materialise, Node
 from .show_spec import memory_of, places_of, show_spec, shown_extent
 from .spec import Focus, View
 

@@ -15,8 +15,8 @@ from ...dsl.layout import Layout
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
+from ..ir.schedule_tree import Node, Tile
 from ..plan.computations import Computation, Fused
-from ..schedule.schedule_tree import Node, Tile
 
 ZERO = as_expr(0)
 ONE = as_expr(1)

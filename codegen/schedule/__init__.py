@@ -1,1 +1,1 @@
-"""Schedules before lowering: names, roles, parameters, strategies, schedule trees, the next candidate; and back to text."""
+"""Schedules before lowering: names, roles, parameters, strategies, lines as trees, the next candidate; and back to text."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
-from .schedule_tree import Axis, Fuse, Keep, Leaf, Materialise, Move, Node, Pipeline, Tile, Unroll
+from ..ir.schedule_tree import Axis, Fuse, Keep, Leaf, Materialise, Move, Node, Pipeline, Tile, Unroll
 
 
 def schedule_tree(lines: Sequence[syntax.Line]) -> Node:

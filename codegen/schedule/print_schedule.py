@@ -9,8 +9,8 @@ from ...dsl.device import Device
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
+from ..ir.schedule_tree import Node
 from ..plan.computations import Computation
-from .schedule_tree import Node
 
 LaunchLines = tuple[tuple[Computation, ...], tuple[syntax.Line, ...]]
 

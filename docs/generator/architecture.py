@@ -7,9 +7,8 @@ import inspect
 import re
 from types import ModuleType
 
-from andiron.codegen.ir import tile_ir
+from andiron.codegen.ir import schedule_tree, tile_ir
 from andiron.codegen.pipeline import ONCE, PASSES
-from andiron.codegen.schedule import schedule_tree
 
 from .page import ROOT, with_parts
 

@@ -27,9 +27,9 @@ from ...analysis.bank_conflicts import access_cycles
 from ...analysis.divisibility import KnownMultiples, Needs, divisor, required_divisors
 from ...analysis.loop_nest import first_and_step, linear_address
 from ...analysis.vector_instrs import VectorInstr, vector_instrs
+from ...ir.schedule_tree import Axis, Fuse, Leaf, Move, Node, Tile, chain
 from ...ir.tile_ir import Buffer
 from ...plan.computations import Computation
-from ...schedule.schedule_tree import Axis, Fuse, Leaf, Move, Node, Tile, chain
 from ..addressing import coordinates
 from ..lowering_context import LoweringContext
 from ..spec import Focus

@@ -13,8 +13,8 @@ from ....dsl import syntax
 from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
+from ...ir.schedule_tree import Leaf, Move, Node, with_leaf
 from ...ir.tile_ir import Buffer
-from ...schedule.schedule_tree import Leaf, Move, Node, with_leaf
 from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ....dsl.errors.schedule import ModifierArgument
 from ....dsl.values import Load
 from ...ir.limits import UNROLLED
+from ...ir.schedule_tree import Move, Node, Tile, all_nodes
 from ...ir.tile_ir import Staging
-from ...schedule.schedule_tree import Move, Node, Tile, all_nodes
 from ..spec import Focus, Range
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ....dsl.index.expr import Expr, Var, as_expr, ceildiv
 from ....dsl.layout import Layout
 from ....dsl.values import Const, Masked, Value
+from ...ir.schedule_tree import Node
 from ...ir.tile_ir import Buffer
-from ...schedule.schedule_tree import Node
 from ..addressing import live_ends
 from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ....dsl.errors import InternalError
 from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Node
 from ...ir.tile_ir import Alloc, Buffer, Stmt
 from ...ir.tile_visitors import map_bodies, mapped, spanned
-from ...schedule.schedule_tree import Node
 from ..lowering_context import UnalignedVariant
 from ..spec import Focus
 from .copy_width import Axes, elementwise_tree

@@ -26,9 +26,9 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value
 from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
 from ...analysis.loop_nest import linear_address
+from ...ir.schedule_tree import fragment_of
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
-from ...schedule.schedule_tree import fragment_of
 from ...schedule.synthetic_spans import author_of
 from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import prod
 
 from ....dsl.errors.schedule import SplitReduction
+from ...ir.schedule_tree import Fuse, Leaf, Node, Tile
 from ...plan.computations import Computation
-from ...schedule.schedule_tree import Fuse, Leaf, Node, Tile
 from ..lowering_context import LoweringContext
 from ..spec import Focus, clamped
 from ..tiling.tile_ranges import ranges_along

@@ -20,9 +20,9 @@ from ....dsl.op import Op, Reduction
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
+from ...ir.schedule_tree import Axis, Tile
 from ...plan.computations import BACK, Computation, Output, computation_extents
 from ...schedule.build_tree import modifier
-from ...schedule.schedule_tree import Axis, Tile
 from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
 from ..workspace import workspace

@@ -8,7 +8,7 @@ from ....dsl.device import Instr
 from ....dsl.errors.schedule import InstrMismatch, ModifierArgument
 from ....dsl.types import DType
 from ....dsl.values import Load
-from ...schedule.schedule_tree import Keep, Leaf
+from ...ir.schedule_tree import Keep, Leaf
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering

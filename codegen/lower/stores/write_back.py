@@ -16,10 +16,10 @@ from ....dsl.index.expr import Var, as_expr
 from ....dsl.layout import Layout
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
+from ...ir.schedule_tree import Keep, Leaf, Move, Node, ShareOut, Step, Tile, with_leaf
 from ...ir.tile_ir import Stmt
 from ...plan.computations import Computation
 from ...schedule.build_tree import schedule_tree
-from ...schedule.schedule_tree import Keep, Leaf, Move, Node, ShareOut, Step, Tile, with_leaf
 from ...schedule.synthetic_spans import with_spans
 from ..copies.distribute_copy import copy_lines
 from ..lowering_context import LoweringContext

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from ....dsl.device import Level
-from ...schedule.schedule_tree import Axis, Fuse, Keep, Leaf, Move, Node, Tile
+from ...ir.schedule_tree import Axis, Fuse, Keep, Leaf, Move, Node, Tile
 from ..copies.distribute_copy import copy_block
 from ..lowering_context import LoweringContext
 from ..spec import Range, clamped

@@ -7,9 +7,9 @@ RASTER   units start in the order of their numbers, and those that run at one ti
 from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
+from ...ir.schedule_tree import Axis, Tile
 from ...ir.tile_ir import Let
 from ...schedule.elaborate import arranged
-from ...schedule.schedule_tree import Axis, Tile
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit, clamped
 from .check_arrange import arranged_stride, check_arrange

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ....dsl.errors.schedule import LevelOrder, RegisterMismatch, TooManyUnits, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Axis, Fuse, Node, Tile, Unroll
 from ...ir.tile_ir import For, If, Let, Stmt
-from ...schedule.schedule_tree import Axis, Fuse, Node, Tile, Unroll
 from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator

@@ -7,8 +7,8 @@ from ....dsl.errors import did_you_mean
 from ....dsl.errors.schedule import BadFuse
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Fuse
 from ...plan.computations import Computation, substitute
-from ...schedule.schedule_tree import Fuse
 from ..spec import Focus, Range
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....dsl.values import Load, loads
+from ...ir.schedule_tree import Keep, Move, Node, Tile
 from ...plan.computations import Computation
-from ...schedule.schedule_tree import Keep, Move, Node, Tile
 from ..addressing import zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..spec import Focus

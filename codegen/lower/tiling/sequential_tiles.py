@@ -14,8 +14,8 @@ from __future__ import annotations
 from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, as_expr, ceildiv, maximum, minimum
 from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Axis, Tile, Unroll
 from ...ir.tile_ir import For, Stmt
-from ...schedule.schedule_tree import Axis, Tile, Unroll
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, RangeStep, clamped, multiple
 from .padded_trip_counts import may_run_padded

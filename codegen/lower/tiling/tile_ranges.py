@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ....dsl.support.fast_replace import replace
-from ...schedule.schedule_tree import Fuse, Node, Tile
+from ...ir.schedule_tree import Fuse, Node, Tile
 from ..spec import ONE, ZERO, Range, RangeStep, clamped
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from andiron.codegen.schedule.build_tree import lines_of, schedule_tree
-from andiron.codegen.schedule.explicit_lines import explicit_lines
-from andiron.codegen.schedule.roles import roles_of
-from andiron.codegen.schedule.schedule_tree import (
+from andiron.codegen.ir.schedule_tree import (
     Axis,
     Keep,
     Leaf,
@@ -23,6 +20,9 @@ from andiron.codegen.schedule.schedule_tree import (
     steps_of,
     with_leaf,
 )
+from andiron.codegen.schedule.build_tree import lines_of, schedule_tree
+from andiron.codegen.schedule.explicit_lines import explicit_lines
+from andiron.codegen.schedule.roles import roles_of
 from andiron.codegen.schedule.size_bounds import with_size_bounds
 from andiron.dsl import syntax
 from andiron.dsl.errors import Diagnostics, InternalError
