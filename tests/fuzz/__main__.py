@@ -30,7 +30,9 @@ def main() -> int:
     )
     parser.add_argument("--seeds", default="0..99", help="A..B, both ends included, or one")
     parser.add_argument("--kind", default="schedule", choices=(*KINDS, *WIDE))
-    parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "verify", "native", "emulate"))
+    parser.add_argument(
+        "--run", default="interpreter", choices=("compile", "fed-back", "interpreter", "verify", "native", "emulate")
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")
     parser.add_argument("--show", action="store_true", help="print the cases, run nothing")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
-from andiron.codegen.pipeline import compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.codegen.verify.verify_program import verify
@@ -24,6 +28,7 @@ from .formula import evaluate
 
 LONG = 150_000  # characters of emitted text that compilers take many seconds for
 WORK = 300_000  # values computed to count points, as long as the rest of a case takes
+DIFFERENT = 20  # lines that differ, of two texts
 MORE = 4_000_000  # the same, where sizes other than the case's are looked at as well
 
 
@@ -54,15 +59,15 @@ class Refused(Exception):
         self.outcome = outcome
 
 
-def compiled(case: Case) -> Program:
-    """The tile program. Raises Refused where there is none."""
+def compiled(case: Case) -> CompiledProgram:
+    """The tile program, with its schedule. Raises Refused where there is none."""
     try:
         module, op = module_and_op(case)
     except UserError as error:
         raise Refused(_refusal(error, "invalid")) from None
     schedule = module.schedules["s"] if case.schedule else None
     try:
-        return compile_program(module, op, schedule, module.device(case.device)).program
+        return compile_program(module, op, schedule, module.device(case.device))
     except UserError as error:
         raise Refused(_refusal(error, "refused")) from None
 
@@ -104,6 +109,30 @@ def counted(case: Case, program: Program) -> None:
         check_once(program, module_and_op(case)[1], dict(case.sizes), finite, work=WORK)
 
 
+def fed_back(case: Case, first: CompiledProgram) -> Outcome:
+    """The printed schedule is accepted, printed the same again, and gives the same program."""
+    text = first.schedule
+    name = next(x for x in text.split("\n") if x.startswith("schedule ")).split(" ")[1]
+    module, op = module_and_op(replace(case, schedule=text, spelling=None))
+    try:
+        again = compile_program(module, op, module.schedules[name], module.device(case.device))
+    except UserError as error:
+        return Outcome("not-fed-back", _refusal(error, "").id, f"{text}\n{error}")
+    for what, a, b in (("schedule", text, again.schedule), ("program", _shown(first.program), _shown(again.program))):
+        if a != b:
+            return Outcome("not-fed-back", f"another {what}", f"{text}\n{_difference(a, b)}")
+    return Outcome("right")
+
+
+def _shown(program: Program) -> str:
+    """The program without the words in which its schedule states conditions on sizes."""
+    return re.sub(r"(?m)^(require .*?)  #.*", r"\1", show(program))
+
+
+def _difference(a: str, b: str) -> str:
+    return "\n".join(islice(unified_diff(a.split("\n"), b.split("\n"), "first", "again", n=1, lineterm=""), DIFFERENT))
+
+
 def emulated(case: Case, program: Program) -> dict[str, np.ndarray] | None:
     """None where the text is too long to be worth it."""
     variant = emulated_variant(program)
@@ -133,11 +162,14 @@ def compared(case: Case, got: Mapping[str, np.ndarray]) -> Outcome:
 
 
 def run(case: Case, how: str = "interpreter") -> Outcome:
-    """`how`: compile, interpreter, verify or emulate."""
+    """`how`: compile, fed-back, interpreter, verify or emulate."""
     try:
-        program = compiled(case)
+        first = compiled(case)
+        program = first.program
         if how == "compile":
             return Outcome("right")
+        if how == "fed-back":
+            return fed_back(case, first)
         try:
             if how in ("interpreter", "verify"):
                 counted(case, program)

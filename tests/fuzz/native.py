@@ -83,7 +83,7 @@ def outcomes(cases: Sequence[Case], flags: Sequence[str] = QUICK) -> dict[int, O
         if machine is None or not machine_has(machine):
             continue
         try:
-            program = compiled(case)
+            program = compiled(case).program
             text = emit(program)
         except Refused as refused:
             out[case.seed] = refused.outcome
