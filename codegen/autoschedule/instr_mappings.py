@@ -23,7 +23,7 @@ from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compati
 from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
-from ..plan.computations import Computation, computation_extents, plain_index
+from ..plan.computations import Computation, computation_extents, fused_name, plain_index
 
 MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit; test_first_candidates]
 Fusing = tuple[Computation, tuple[syntax.Fuse, ...], list[str]]
@@ -184,7 +184,7 @@ def _fused(ctx: LoweringContext, computation: Computation, groups: tuple[tuple[s
         if len(g) == 1:
             names.append(g[0])
             continue
-        name = "".join(g)
+        name = fused_name(g)
         while name in taken:
             name += "_"
         taken.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,11 @@ def plain_index(e: Expr) -> str | None:
     """The name of the index when the expression is just that index."""
     v = plain_var(e)
     return v.name if v else None
+
+
+def fused_name(indices: Sequence[str]) -> str:
+    """The name of one index for several, without the dots that only parts of names have: `m` and `j.2` make `mj2`."""
+    return indices[0] if len(indices) == 1 else "".join(i.replace(".", "") for i in indices)
 
 
 def computation_extents(w: Computation) -> dict[str, Expr]:

@@ -24,7 +24,7 @@ from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch
 from ...lower.lowering_context import LoweringContext
 from ...lower.stores.store_instr import is_store_instr
-from ...plan.computations import Computation, plain_index
+from ...plan.computations import Computation, fused_name, plain_index
 from ...plan.group_launches import group_launches, is_one_launch
 from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
@@ -112,7 +112,7 @@ def _flat(ctx: LoweringContext, w: Computation, block: int) -> tuple[syntax.Fuse
     if w.outputs or w.subscripts or not short or not alike or not all(alike) or len(w.indices) != len(sizes):
         return None
     same = all(tuple(x.constant for x in ctx.shapes.get(ld.tensor, ())) == tuple(sizes) for ld in loads(w.value))
-    name = "".join(w.indices)
+    name = fused_name(w.indices)
     return (syntax.Fuse(w.indices, name), name) if same and name not in ctx.names else None
 
 

@@ -18,7 +18,7 @@ from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch, best_match
-from ...plan.computations import Computation, plain_index
+from ...plan.computations import Computation, fused_name, plain_index
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def matmul_of(
         return MatmulModel(
             computation.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
         )
-    reduced = computation.reduced if len(computation.reduced) == 1 else ("".join(computation.reduced),)
+    reduced = (fused_name(computation.reduced),)
     if computation.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
         # Windows of the narrow operand: the last of its indices makes rows, others are done one by one.
         extents |= {i: prod((extents[x] for x in computation.reduced), start=ONE) for i in reduced}
@@ -230,7 +230,7 @@ def matmul_of(
     fused: list[tuple[str, tuple[str, ...]]] = []
     names: list[str] = []
     for kind in (rows, computation.indices[last:], computation.reduced):
-        name = "".join(kind)
+        name = fused_name(kind)
         if len(kind) > 1:
             if name in taken:
                 return None

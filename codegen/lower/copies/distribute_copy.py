@@ -15,6 +15,7 @@ from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
 from ...ir.schedule_tree import Leaf, Move, Node, with_leaf
 from ...ir.tile_ir import Buffer
+from ...plan.computations import fused_name
 from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
@@ -70,9 +71,8 @@ def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = No
     """All axes as one index, the one with neighbours in memory last, dealt in runs."""
     order = [a for a, _ in axes if a != fastest] + [fastest]
     lines: list[syntax.Line] = []
-    name = order[0]
+    name = fused_name(order)
     if len(order) > 1:
-        name = "".join(a.replace(".", "") for a in order)
         while name in {a for a, _ in axes}:
             name += "_"
         lines.append(syntax.Fuse(tuple(order), name))

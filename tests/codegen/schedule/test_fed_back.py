@@ -1,0 +1,37 @@
+"""A printed schedule, fed back, is accepted and gives the same program: what the compiler chose beside the author's lines."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.codegen.ir.printer import show
+from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.dsl.module import loads
+
+TWO_PRODUCTS = (
+    "op t[W, R, N, K, Q, M, P, L](A: f8e5m2[W], B: i8[R], C: f16[N, K, Q, M, P], D: f8e5m2[K, N, Q, P, L])"
+    " -> (Y: f32[V], Z: f32[M, L, P]) where V = W - R + 1:\n"
+    "    Y[p] = sum(r) f32(A[p + r]) * f32(B[r])\n"
+    "    Z[m, l, p] = sum(n, k, q) f32(C[n, k, q, m, p]) * f32(D[k, n, q, p, l])\n"
+)
+
+CASES = {
+    "an index whose name ends in a number": (
+        TWO_PRODUCTS,
+        "sm_90a",
+        ":\n    auto\n",
+    ),
+}
+
+
+def compiled(op: str, device: str, schedule: str) -> CompiledProgram:
+    module = loads(op + schedule)
+    return compile_program(module, module.ops["t"], module.schedules["s"], module.device(device))
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_it_is_the_same(title: str) -> None:
+    op, device, lines = CASES[title]
+    first = compiled(op, device, f"schedule s for t{lines if lines[0] == ':' else f' {lines}'}")
+    again = compiled(op, device, first.schedule)
+    assert again.schedule == first.schedule
+    assert show(again.program) == show(first.program), first.schedule
