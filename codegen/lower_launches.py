@@ -9,7 +9,7 @@ from ..dsl.op import Op
 from ..dsl.support.fast_replace import replace
 from .autoschedule.complete import complete
 from .ir.program import Program
-from .ir.schedule_tree import Leaf, Node
+from .ir.schedule_tree import Leaf, Node, all_nodes
 from .ir.tile_ir import Buffer, Launch, Units
 from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
@@ -28,9 +28,23 @@ Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, an
 CompletePart = tuple[tuple[Computation, ...], Node]  # and the tree of its explicit lines
 
 
-def complete_schedules(context: LoweringContext, parts: Sequence[Part]) -> list[CompletePart]:
-    """The tree of each launch."""
-    return [(computations, _complete(context, computations, lines)) for computations, lines in parts]
+class UnkeptIntermediate(Exception):
+    """Completion found no nest that keeps an intermediate which only it would have in the launch of its readers."""
+
+
+def complete_schedules(
+    context: LoweringContext, parts: Sequence[Part], joined: frozenset[str] = frozenset()
+) -> list[CompletePart]:
+    """The tree of each launch.
+
+    Raises UnkeptIntermediate if a tree does not keep one of `joined`, which completion would have in the launch of its readers:
+    such lines mean a launch of its own.
+    """
+    trees = [(computations, _complete(context, computations, lines)) for computations, lines in parts]
+    for computations, tree in trees:
+        if not joined & shared_intermediates(computations) <= {t for x in all_nodes(tree) for t in x.tensors}:
+            raise UnkeptIntermediate
+    return trees
 
 
 def _complete(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:
@@ -63,6 +77,12 @@ def _lowered(context: LoweringContext, computations: tuple[Computation, ...], tr
     tree = tree or _complete(context, computations, ())
     context.attempts.lowered = computations[-1].name
     return lower_launch(context, computations, tree)
+
+
+def shared_intermediates(computations: tuple[Computation, ...]) -> set[str]:
+    """What computations of a launch read of each other's results."""
+    read = {t for w in computations for t in w.reads}
+    return {t for w in computations for t in w.targets if t in read}
 
 
 def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:

@@ -22,12 +22,12 @@ from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
-from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.launches import context_of, joined_intermediates, launches_of, with_named_factors
 from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
 from .lower.lowering_context import LoweringContext
 from .lower.schedule_trace import ScheduleTrace, TracedLine
-from .lower_launches import CompletePart, Part, lower_unaligned
+from .lower_launches import CompletePart, Part, UnkeptIntermediate, lower_unaligned
 from .lower_launches import complete_schedules as complete_all
 from .lower_launches import lower_launches as lower_all
 from .schedule.check_names import check_names as check_names_of
@@ -65,6 +65,7 @@ class Compilation:
     """What one compilation knows so far. A pass reads some of it, and puts back what it made.
 
     lines      of the schedule          parts      the computations and lines of each launch; `trees`: without open parts
+    joined     intermediates that completion keeps in the launch of their readers; None: what it likes best
     program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
     """
 
@@ -76,6 +77,7 @@ class Compilation:
     attempts: ScheduleAttempts = field(default_factory=ScheduleAttempts)
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     lines: tuple = ()
+    joined: frozenset[str] | None = None
     context: LoweringContext = field(init=False)
     parts: list[Part] = field(default_factory=list)
     trees: list[CompletePart] = field(default_factory=list)
@@ -133,12 +135,14 @@ def check_names(c: Compilation) -> None:
 def plan_launches(c: Compilation) -> None:
     """Lines belong to a launch. The computations of each launch must be known first."""
     c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
-    c.parts = launches_of(c.op, c.device, c.lines)
+    if c.joined is None:
+        c.joined = joined_intermediates(c.op, c.device, c.lines)
+    c.parts = launches_of(c.op, c.device, c.lines, c.joined)
 
 
 def complete_schedules(c: Compilation) -> None:
     """A node of a schedule tree is lowered with those below it. What is open must be chosen first."""
-    c.trees = complete_all(c.context, c.parts)
+    c.trees = complete_all(c.context, c.parts, c.joined or frozenset())
 
 
 def lower_launches(c: Compilation) -> None:
@@ -160,7 +164,7 @@ def check_capacity(c: Compilation) -> None:
         """The program of other lines, when they can be lowered."""
         try:
             context = context_of(c.op, c.device)
-            trees = complete_all(context, launches_of(c.op, c.device, lines))
+            trees = complete_all(context, launches_of(c.op, c.device, lines, c.joined))
             return staged(lower_all(context, c.op, trees), lambda text: None)
         except UserError:
             return None
@@ -282,6 +286,8 @@ def compile_program(
     while True:
         try:
             return compile_schedule(copy(c), observer)
+        except UnkeptIntermediate:
+            c.joined, c.attempts = frozenset(), ScheduleAttempts()
         except UserError as error:
             c.attempts.reject_current(error)
 

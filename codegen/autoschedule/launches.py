@@ -39,32 +39,42 @@ def context_of(op: Op, device: Device) -> LoweringContext:
     return ctx
 
 
-def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Computation, ...], tuple]]:
+def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]:
+    """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves."""
+    if not _keeps_for_completion(device, lines):
+        return frozenset()
+    own = _launch_blocks(device, lines)
+    rest = tuple(x for x in lines if not _has_own_launch(device, x))
+    statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
+    return (statistics or materialise_operands(op, device)) - own.keys()
+
+
+def launches_of(
+    op: Op, device: Device, lines: tuple, joined: frozenset[str] | None = None
+) -> list[tuple[tuple[Computation, ...], tuple]]:
     """The computations of each launch with the lines that are for it.
 
     `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
+
+    joined   what completion keeps in the launch of its readers; None: what it likes best
     """
     outer = device.memories[0].name
-    own = {
-        x.tensors[0]: x.block or () for x in lines if isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None
-    }
-    rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
-    rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
+    own = _launch_blocks(device, lines)
+    rest = tuple(x for x in lines if not _has_own_launch(device, x) and not isinstance(x, syntax.Inline))
     said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
-    if is_all_open(lines) or (not said and _filled_in(rest)):
-        statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
-        kept |= (statistics or materialise_operands(op, device)) - own.keys()
+    kept |= joined_intermediates(op, device, lines) if joined is None else joined
+    if _keeps_for_completion(device, lines):
         apart |= precomputed_operands(op, device) - kept - moved
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
     groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
-    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said)
+    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
     rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
     if main is None and rest_of:
         raise NotComputed(
@@ -119,6 +129,22 @@ def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     return materialised_operands(context_of(op, device), machine, op, frozenset(pointwise))
 
 
+def _has_own_launch(device: Device, line: syntax.Line) -> bool:
+    """Is it `keep T in <outermost memory>:` with a block?"""
+    return isinstance(line, syntax.Keep) and line.memory == device.memories[0].name and line.block is not None
+
+
+def _launch_blocks(device: Device, lines: tuple) -> dict[str, tuple]:
+    """The tensors that have launches of their own by a line, with the block of each."""
+    return {x.tensors[0]: x.block or () for x in lines if _has_own_launch(device, x)}
+
+
+def _keeps_for_completion(device: Device, lines: tuple) -> bool:
+    """May completion keep intermediates? The main launch is open, and keeps none by a line of the author's."""
+    rest = tuple(x for x in lines if not _has_own_launch(device, x))
+    return is_all_open(lines) or (_filled_in(rest) and not any(isinstance(x, syntax.Keep) for x in _all_lines(rest)))
+
+
 def _filled_in(lines: tuple) -> bool:
     """May completion keep what the author's lines do not mention?"""
     return any(isinstance(x, syntax.AutoLine) for x in lines)
@@ -136,9 +162,17 @@ def _tensors_of(line: syntax.Line) -> tuple[str, ...]:
     return line.tensors if isinstance(line, syntax.Keep) else (line.tensor,) if isinstance(line, syntax.Move) else ()
 
 
-def _main(groups, kept: frozenset[str]) -> tuple[Computation, ...] | None:
-    """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do."""
-    told = [(sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)) for g in groups]
+def _main(groups, kept: frozenset[str], moved: set[str]) -> tuple[Computation, ...] | None:
+    """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do; of those the
+    one that reads most of what it moves."""
+    told = [
+        (
+            sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)),
+            _effort(g),
+            len({t for w in g for t in w.reads} & moved),
+        )
+        for g in groups
+    ]
     return groups[told.index(max(told))] if groups else None
 
 

@@ -7,6 +7,15 @@ from andiron.codegen.ir.printer import show
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import loads
 
+SOFTMAX = (
+    "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    top[i] = max(j) X[i, j]\n"
+    "    total[i] = sum(j) exp(X[i, j] - top[i])\n    Y[i, j] = exp(X[i, j] - top[i]) / total[i]\n"
+)
+MEAN = "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    mean[i] = (sum(j) X[i, j]) / f32(N)\n    Y[i, j] = X[i, j] - mean[i]\n"
+FACTOR = (
+    "op t[M, N, K](A: f16[M, K], B: f16[K, N], s: f16[K]) -> (C: f32[M, N]):\n"
+    "    C[m, n] = sum(k) f32(A[m, k]) * f32(f16(f32(B[k, n]) * f32(s[k])))\n"
+)
 TWO_PRODUCTS = (
     "op t[W, R, N, K, Q, M, P, L](A: f8e5m2[W], B: i8[R], C: f16[N, K, Q, M, P], D: f8e5m2[K, N, Q, P, L])"
     " -> (Y: f32[V], Z: f32[M, L, P]) where V = W - R + 1:\n"
@@ -15,6 +24,21 @@ TWO_PRODUCTS = (
 )
 
 CASES = {
+    "no nest keeps what several launches would share: it is moved": (
+        SOFTMAX,
+        "gfx942",
+        ":\n    tile i: 12 -> block\n    move top -> shared\n",
+    ),
+    "no nest keeps what several launches would share: rows are lanes": (
+        MEAN,
+        "cpu:avx2",
+        ":\n    tile i: 6 -> core\n    tile i: 6 -> lane\n",
+    ),
+    "a computed factor that no nest keeps": (
+        FACTOR,
+        "gfx90a",
+        ":\n    tile k: 7\n    auto\n",
+    ),
     "an index whose name ends in a number": (
         TWO_PRODUCTS,
         "sm_90a",
