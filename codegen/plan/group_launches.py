@@ -39,7 +39,7 @@ def group_launches(
     """
     kept |= staged
     computations = inline_intermediates([_computation(s) for s in op.statements], op, kept | apart)
-    computations = _ride_along(computations, op, kept)
+    computations = _ride_along(computations, op, kept, apart)
     return _launches(
         computations, kept - {t for w in computations if w.reduction is not None for t in w.targets if t in staged}
     )
@@ -66,7 +66,7 @@ def _computation(s: Statement) -> Computation:
     return Computation(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
 
 
-def _ride_along(computations: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
+def _ride_along(computations: list[Computation], op: Op, kept: frozenset[str], apart: frozenset[str]) -> list[Computation]:
     roles = {t.name: t.role for t in op.tensors}
     out = list(computations)
     for w in computations:
@@ -75,8 +75,9 @@ def _ride_along(computations: list[Computation], op: Op, kept: frozenset[str]) -
         readers = [x for x in out if w.name in x.reads]
         if not readers or not all(_rides(x, w) for x in readers):
             continue
-        # Kept by its name, a reduction is the accumulator of the outputs that ride on it; else it is a tensor of its own.
-        if w.name in kept and any(roles[x.name] != "output" for x in readers):
+        # Kept by its name, a reduction is the accumulator of what its launch stores if that rides on it; else it is a tensor of
+        # its own.
+        if w.name in kept and any(roles[x.name] != "output" and x.name not in apart for x in readers):
             continue
         # everything else a rider reads must exist before the reduction runs
         position = {t: n for n, x in enumerate(out) for t in (x.name, *x.targets)}

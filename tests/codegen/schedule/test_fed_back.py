@@ -12,6 +12,9 @@ SOFTMAX = (
     "    total[i] = sum(j) exp(X[i, j] - top[i])\n    Y[i, j] = exp(X[i, j] - top[i]) / total[i]\n"
 )
 MEAN = "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    mean[i] = (sum(j) X[i, j]) / f32(N)\n    Y[i, j] = X[i, j] - mean[i]\n"
+SCALED = (
+    "op t[M, N](X: f32[M], Z: f32[M, N]) -> (Y: f32[M, N]):\n    total = (sum(i) X[i]) * 3.0\n    Y[i, j] = total * Z[i, j]\n"
+)
 FACTOR = (
     "op t[M, N, K](A: f16[M, K], B: f16[K, N], s: f16[K]) -> (C: f32[M, N]):\n"
     "    C[m, n] = sum(k) f32(A[m, k]) * f32(f16(f32(B[k, n]) * f32(s[k])))\n"
@@ -33,6 +36,11 @@ CASES = {
         MEAN,
         "cpu:avx2",
         ":\n    tile i: 6 -> core\n    tile i: 6 -> lane\n",
+    ),
+    "the accumulator of an intermediate that has a launch of its own": (
+        SCALED,
+        "cpu:avx2",
+        ":\n    tile i: 6 -> core\n    move total -> l2\n    compute\n",
     ),
     "a computed factor that no nest keeps": (
         FACTOR,
