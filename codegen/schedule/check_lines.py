@@ -100,9 +100,12 @@ class _Lines:
                     self.ordered(line, None)
             block = getattr(line, "block", None)
             if block:
-                # what the line holds goes from the block to another memory, or comes from one
+                # what the line holds goes from the block to another memory, or comes from one; a block in the outermost memory
+                # is a launch, in which nothing is held yet
                 own = line.tensors if isinstance(line, syntax.Keep) else (getattr(line, "tensor", ""),)
-                self.block(block, _State(state.loops, {(t, getattr(line, "memory", None) or ""): line for t in own}))
+                memory = getattr(line, "memory", None) or ""
+                launch = isinstance(line, syntax.Keep) and memory == self.device.memories[0].name
+                self.block(block, _State(state.loops, {} if launch else {(t, memory): line for t in own}))
 
     def add(self, error) -> None:
         self.diagnostics.add(error)

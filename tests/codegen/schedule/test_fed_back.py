@@ -7,6 +7,9 @@ from andiron.codegen.ir.printer import show
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import loads
 
+TWO_OUTPUTS = (
+    "op t[M, N](X: f32[M, N]) -> (p: f32[M, N], q: f32[M, N]):\n    p[i, j] = X[i, j] + 1.0\n    q[i, j] = X[i, j] * 2.0\n"
+)
 SOFTMAX = (
     "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    top[i] = max(j) X[i, j]\n"
     "    total[i] = sum(j) exp(X[i, j] - top[i])\n    Y[i, j] = exp(X[i, j] - top[i]) / total[i]\n"
@@ -27,6 +30,11 @@ TWO_PRODUCTS = (
 )
 
 CASES = {
+    "a launch of its own keeps its output in its memory": (
+        TWO_OUTPUTS,
+        "cpu:avx2",
+        "where M <= 64, N <= 64:\n    tile i: 4 -> core\n    keep q in dram\n",
+    ),
     "no nest keeps what several launches would share: it is moved": (
         SOFTMAX,
         "gfx942",
