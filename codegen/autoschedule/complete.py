@@ -13,6 +13,7 @@ from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
+from ..schedule.check_lines import ELEMENT_ORDER
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
@@ -34,7 +35,7 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
         lines = _chosen(ctx, computations, chain(_completed(ctx, computations, lines), _plainly(ctx, computations, lines)))
-    out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
+    out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine)))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, computations, x) for x in out)
@@ -145,12 +146,51 @@ def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
         axes = (
             replace(a, size=syntax.Num(_default_size(ctx, line))) if isinstance(a.size, syntax.Auto) else a for a in line.axes
         )
-        return replace(line, axes=tuple(map(_within_stride, axes)))
+        return _whole_vectors(replace(line, axes=tuple(map(_within_stride, axes))))
     if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
         # `auto` in a block leaves open what a block may leave out; one of nothing else is as good as none
         block = tuple(_sizes(ctx, x) for x in line.block if not isinstance(x, syntax.AutoLine))
         return replace(line, block=block or None)
     return line
+
+
+def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines:
+    """Lines with a memory each, which are the registers where it is open. Registers have no order of elements.
+
+    An accumulator that a line above names is kept already: an open line that names it again says nothing.
+    """
+    read = {t for w in computations for t in w.reads}  # by other computations: what is kept of them is no accumulator
+    results = [w for w in computations if w.reduction is not None and read.isdisjoint((w.name.rstrip("@"), *w.targets))]
+    accumulators = {t: w.name for w in results for t in (w.name.rstrip("@"), *w.targets)}
+    kept: set[str] = set()
+    out: list[syntax.Line] = []
+    for x in lines:
+        if isinstance(x, syntax.Keep):
+            again = [t for t in x.tensors if accumulators.get(t) in kept]
+            kept |= {accumulators[t] for t in x.tensors if t in accumulators}
+            if x.memory is None and again and not x.block:
+                x = replace(x, tensors=tuple(t for t in x.tensors if t not in again))
+                if not x.tensors:
+                    continue
+        if isinstance(x, syntax.Move | syntax.Keep):
+            modifiers, memory = x.modifiers, x.memory
+            if memory is None:
+                memory = ctx.device.memories[-1].name
+                modifiers = tuple(m for m in modifiers if m.name not in ELEMENT_ORDER)
+            x = replace(x, memory=memory, modifiers=modifiers, block=x.block and _memories(ctx, computations, x.block))
+        out.append(x)
+    return tuple(out)
+
+
+def _whole_vectors(line: syntax.Tile) -> syntax.Tile:
+    """A tile without vectors that do not fill it: an author's size is a multiple of them (checked), a chosen one may not be."""
+    last = line.axes[-1].size
+    whole = (m for m in line.modifiers if m.name != "vector" or not m.values or _divides(m.values[0], last))
+    return replace(line, modifiers=tuple(whole))
+
+
+def _divides(n: syntax.Size, size: syntax.Size) -> bool:
+    return isinstance(n, syntax.Num) and isinstance(size, syntax.Num) and size.value % n.value == 0
 
 
 def _within_stride(a: syntax.TileAxis) -> syntax.TileAxis:

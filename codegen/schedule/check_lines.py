@@ -43,7 +43,7 @@ _PLACES = {
 }
 _LOOPS = ("unroll", "pipeline", "peel")  # on a tile: only on one whose tiles come one after another
 _UNITS = ("raster", "arrange", "by")  # on a tile: only on one that is dealt to units
-_HELD = ("layout", "pad", "swizzle")
+ELEMENT_ORDER = ("layout", "pad", "swizzle")
 _COMBINE = ("shuffle", "workspace", "atomic")
 _ROLES = ("producer", "consumer")
 _DEEPEST = 32  # buffers: of a pipeline [limit]
@@ -139,7 +139,7 @@ class _Lines:
                 self.vector(line, m)
             elif m.name == "pipeline" and m.values and (n := _number(m.values[0])) is not None and n > _DEEPEST:
                 self.add(ModifierArgument(f"a pipeline of {n} buffers", span, help=f"it may be up to {_DEEPEST} deep"))
-            elif m.name in _HELD and getattr(line, "memory", None) in self.registers:
+            elif m.name in ELEMENT_ORDER and getattr(line, "memory", None) in self.registers:
                 self.add(BadLayout(f"registers have no `{m.name}`", span, help="their layout follows from the tiles below"))
 
     def vector(self, line: syntax.Line, m: syntax.Modifier) -> None:

@@ -18,6 +18,7 @@ MEAN = "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    mean[i] = (sum(j) X[i, 
 SCALED = (
     "op t[M, N](X: f32[M], Z: f32[M, N]) -> (Y: f32[M, N]):\n    total = (sum(i) X[i]) * 3.0\n    Y[i, j] = total * Z[i, j]\n"
 )
+PRODUCT = "op t[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
 FACTOR = (
     "op t[M, N, K](A: f16[M, K], B: f16[K, N], s: f16[K]) -> (C: f32[M, N]):\n"
     "    C[m, n] = sum(k) f32(A[m, k]) * f32(f16(f32(B[k, n]) * f32(s[k])))\n"
@@ -55,6 +56,18 @@ CASES = {
         "gfx90a",
         ":\n    tile k: 7\n    auto\n",
     ),
+    "an open memory": (
+        PRODUCT,
+        "cpu:avx512",
+        ":\n    tile m: 1, n: 64 -> core\n    tile n: 2 peel\n    tile n: 1\n    keep C:\n        compute\n"
+        "    tile k: 8 peel\n    tile k: 3 -> lane\n    compute\n",
+    ),
+    "an open memory of a move with a pad": (
+        PRODUCT,
+        "gfx90a",
+        ":\n    tile m: 4, n: 4 -> block\n    tile m: 2\n    tile m: 1, n: 1 -> thread\n    keep C in register\n"
+        "    tile n: 1 peel\n    tile k: 4\n    move A pad 1\n    compute\n",
+    ),
     "an index whose name ends in a number": (
         TWO_PRODUCTS,
         "sm_90a",
@@ -74,4 +87,5 @@ def test_it_is_the_same(title: str) -> None:
     first = compiled(op, device, f"schedule s for t{lines if lines[0] == ':' else f' {lines}'}")
     again = compiled(op, device, first.schedule)
     assert again.schedule == first.schedule
+    assert " auto" not in first.schedule
     assert show(again.program) == show(first.program), first.schedule
