@@ -17,7 +17,7 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Masked, Value, loads
-from ..ir.schedule_tree import CopyLeaf, Move, chain, fragment_of, steps_of, with_leaf
+from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, steps_of, with_leaf
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
@@ -187,22 +187,30 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
     names = tuple(a.name for a in axes)
     computation = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=move.span, fused=focus.fused)
     last = layout.digits[-1].axis if layout.digits else ""
-    if move.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
+    # Instructions are matched by what has its neighbours in the copy. A block of `compute` alone is also printed for no block.
+    given = copy_block(move, move.block) if move.block is not None else None
+    if given is not None and not _is_plain_leaf(given) and last in names[:-1]:
         computation = replace(computation, indices=(*(n for n in names if n != last), last), subscripts=names)
     copying = replace(
         focus, computations=(computation,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={},
         views={**focus.views, copy_name: local, move.tensor: source},
     )  # fmt: skip
-    if move.block is not None:
-        block = copy_block(move, move.block)
+    if given is not None:
+        block = given
     else:
         lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, move)
         block = ctx.fill(move, lines)
+        if move.instr is not None and copy_block(move, block) is not block:
+            ctx.note(f"`with {move.instr}`: no units share the copy of `{move.tensor}`, which is made element by element")
     copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], block, buffer)
     staging = copy_staging(low, focus, move, found, memory, len(copy))
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(move.tensor, view), move.below)
     return [Alloc(buffer, (*copy, *body), move.span, staging)]
+
+
+def _is_plain_leaf(block: Node) -> bool:
+    return isinstance(block, Leaf) and block.instr is None and not block.order and block.unroll == 1
 
 
 def _check_view(focus: Focus, move: Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:

@@ -50,4 +50,9 @@ def lines_with_blocks(tree: Node, filled: Mapping[object, tuple[syntax.Line, ...
 
 
 def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...] | None) -> syntax.Line:
-    return replace(line, block=block) if block is not None and isinstance(line, syntax.Move | syntax.Keep) else line
+    """With the nested block that completion gave it, and without an instruction that the block does not use."""
+    if block is None or not isinstance(line, syntax.Move | syntax.Keep):
+        return line
+    if isinstance(line, syntax.Move) and any(x == syntax.Compute() for x in block):
+        line = replace(line, modifiers=tuple(m for m in line.modifiers if m.name != "with"))
+    return replace(line, block=block)

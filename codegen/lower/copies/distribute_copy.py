@@ -2,7 +2,7 @@
 
 SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements, or runs
             of them if the device moves several at once (`copy_width`).
-HONOURED    an instruction that the line names is the leaf, or the line is refused.
+HONOURED    an instruction that the line names is the leaf, or the line is refused; a note says where no units share the copy.
 SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are known. Its copy is not planned: that would take
             time with its size.
 """

@@ -29,6 +29,7 @@ TWO_PRODUCTS = (
     "    Y[p] = sum(r) f32(A[p + r]) * f32(B[r])\n"
     "    Z[m, l, p] = sum(n, k, q) f32(C[n, k, q, m, p]) * f32(D[k, n, q, p, l])\n"
 )
+BYTES = "op t[M, N](A: u8[M, N], B: i8[N]) -> (Y: i32[M]):\n    Y[m] = sum(n) A[m, n] * i32(B[n])\n"
 
 CASES = {
     "a launch of its own keeps its output in its memory": (
@@ -50,6 +51,17 @@ CASES = {
         SCALED,
         "cpu:avx2",
         ":\n    tile i: 6 -> core\n    move total -> l2\n    compute\n",
+    ),
+    "a copy without units, of another order": (
+        BYTES,
+        "gfx1100",
+        ":\n    tile m: 16 -> block\n    tile n: 4\n    move A -> shared layout (m/2, n, m % 2)\n"
+        "    keep Y in register\n    compute\n",
+    ),
+    "a copy without units by an instruction": (
+        PRODUCT,
+        "sm_80",
+        ":\n    tile m: 1, n: 1 -> block\n    tile k: 8\n    move B -> shared with cp_async\n    compute\n",
     ),
     "a computed factor that no nest keeps": (
         FACTOR,
