@@ -18,8 +18,8 @@ LaunchLines = tuple[tuple[Computation, ...], tuple[syntax.Line, ...]]
 def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, written: Sequence[LaunchLines]) -> str:
     """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
 
-    A launch that only computes intermediates, and keeps one as it does, has a block as well: outside of one, `keep` would
-    call for that intermediate inside the launch of its readers.
+    A launch that only computes intermediates has a block as well if a line keeps one of them, or moves one in another launch:
+    outside of a block, those lines would call for that intermediate inside the launch of its readers.
 
     written  the computations and the lines of each launch
     """
@@ -33,7 +33,10 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
             len(computations) == 1 or all(t.rstrip("@") in inner for w in computations for t in w.targets)
         )
         keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in lines)
-        if main is not None and computations is main[0] and not (alone and keeping):
+        moving = any(
+            x.tensor in w.targets for _, every in written for x in every if isinstance(x, syntax.Move) for w in computations
+        )
+        if main is not None and computations is main[0] and not (alone and (keeping or moving)):
             plain = lines
             continue
         blocks.append(syntax.Keep((computations[-1].targets[0].rstrip("@"),), outer, block=lines))

@@ -23,6 +23,9 @@ FACTOR = (
     "op t[M, N, K](A: f16[M, K], B: f16[K, N], s: f16[K]) -> (C: f32[M, N]):\n"
     "    C[m, n] = sum(k) f32(A[m, k]) * f32(f16(f32(B[k, n]) * f32(s[k])))\n"
 )
+PADDED = (
+    "op t[M, N](X: f32[M, N]) -> (Y: f32[N, M]):\n    t[i, j] = X[i, j] * 2.0\n    Y[j, i] = t[i, j] - t[i + 1, j else 0]\n"
+)
 TWO_PRODUCTS = (
     "op t[W, R, N, K, Q, M, P, L](A: f8e5m2[W], B: i8[R], C: f16[N, K, Q, M, P], D: f8e5m2[K, N, Q, P, L])"
     " -> (Y: f32[V], Z: f32[M, L, P]) where V = W - R + 1:\n"
@@ -79,6 +82,11 @@ CASES = {
         "gfx90a",
         ":\n    tile m: 4, n: 4 -> block\n    tile m: 2\n    tile m: 1, n: 1 -> thread\n    keep C in register\n"
         "    tile n: 1 peel\n    tile k: 4\n    move A pad 1\n    compute\n",
+    ),
+    "an intermediate with a launch of its own is moved": (
+        PADDED,
+        "gfx1100",
+        ":\n    auto\n",
     ),
     "an index whose name ends in a number": (
         TWO_PRODUCTS,
