@@ -75,9 +75,9 @@ def _completions(
 
 
 def _sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
-    """Whether the lines bound their buffers and lanes, and the units that own a memory use it. A nest without some of its tiles
-    may violate this."""
-    levels = {ctx.device.levels[0].name}
+    """Whether the lines bound their buffers and lanes, the units that own a memory use it, and no tensor is copied to a memory
+    twice. A nest without some of its tiles, or with some lines more, may violate this."""
+    levels, copied = {ctx.device.levels[0].name}, set()
     open_ = {i for w in computations for i, e in computation_extents(w).items() if e.interval[1] is None}
     for line in lines:
         held: set[str] = set()
@@ -91,6 +91,9 @@ def _sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: L
                 held = {v.name for ld in read for e in ld.indices for v in e.variables()}
                 if line.memory is None or ctx.device.memory(line.memory).level not in levels:
                     return False
+                if (line.tensor, line.memory) in copied:
+                    return False
+                copied.add((line.tensor, line.memory))
         if held & open_:
             return False
         if isinstance(line, syntax.Tile):

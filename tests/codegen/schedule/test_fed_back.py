@@ -32,6 +32,10 @@ TWO_PRODUCTS = (
     "    Y[p] = sum(r) f32(A[p + r]) * f32(B[r])\n"
     "    Z[m, l, p] = sum(n, k, q) f32(C[n, k, q, m, p]) * f32(D[k, n, q, p, l])\n"
 )
+SUMMED = (
+    "op t(A: i8[48], B: f32[1, 48, 24]) -> (Y: f32[24, 1, 48]):\n"
+    "    total = sum(n) f32(A[n]) * f32(A[n])\n    Y[m, k, n] = (B[k, n, m] - total) + f32(A[n])\n"
+)
 BYTES = "op t[M, N](A: u8[M, N], B: i8[N]) -> (Y: i32[M]):\n    Y[m] = sum(n) A[m, n] * i32(B[n])\n"
 
 CASES = {
@@ -92,6 +96,12 @@ CASES = {
         TWO_PRODUCTS,
         "sm_90a",
         ":\n    auto\n",
+    ),
+    "a copy that the author has is not chosen again": (
+        SUMMED,
+        "cpu:avx2",
+        ":\n    tile n: 49 -> core by shuffle\n    tile m: 8, k: 1 peel\n    tile k: 1, m: 3 unroll 3\n"
+        "    move B -> l1 layout (n, m, k)\n",
     ),
 }
 
