@@ -1,4 +1,5 @@
 """Random schedules, ops and devices: right, or refused with a line; in the interpreter, on this CPU and under the emulator.
+What is printed of them is fed back.
 
 Fixed seeds; `FUZZ=5000 python -m pytest tests/fuzz` runs as many new ones and says from which seed on (`FUZZ_FROM` sets it).
 What fails is printed as drawn: `python -m tests.fuzz --seeds N` shrinks it.
@@ -36,6 +37,10 @@ COUNTS = {
     ("wide-device", "native"): 25,
     ("product", "native"): 25,
     ("product", "emulate"): 25,
+    ("schedule", "fed-back"): 100,
+    ("wide-schedule", "fed-back"): 50,
+    ("device", "fed-back"): 25,
+    ("product", "fed-back"): 25,
 }
 # seeds that fail today, each for a cause that is known; they are run again once it is mended
 LEFT_OUT: dict[tuple[str, str], set[int]] = {}
@@ -71,6 +76,12 @@ def right(total: Summary, kind: str, how: str) -> None:
 
 @pytest.mark.parametrize(("kind", "how", "n"), batches("interpreter", "emulate"))
 def test_results(kind: str, how: str, n: int) -> None:
+    right(summed(kind, how, n), kind, how)
+
+
+@pytest.mark.parametrize(("kind", "how", "n"), batches("fed-back"))
+def test_printed_schedules_are_the_same(kind: str, how: str, n: int) -> None:
+    """Law 2: what the compiler chose is a schedule, which gives the same program."""
     right(summed(kind, how, n), kind, how)
 
 
