@@ -46,7 +46,7 @@ class StatementPrinter:
         self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
         self._again = UnrollReplay(ctx)
-        self._turning = 0  # loops around that are written out
+        self._repeats = 1  # iterations of the unrolled loops around: what is being printed has so many copies
 
     def block(self, stmts: Sequence[Stmt]) -> None:
         text = self.ctx.text
@@ -95,7 +95,7 @@ class StatementPrinter:
 
     def _at_once(self, s: For) -> int | None:
         """The unroll factor for compilers; None if they get none."""
-        count = unroll_factor(self.ctx, s)
+        count = unroll_factor(self.ctx, s, self._repeats)
         return count if count > 1 else None
 
     def _unroll(self, count: int) -> Directive:
@@ -157,20 +157,19 @@ class StatementPrinter:
         """A loop that is unrolled."""
         env, var = self.ctx.env, s.var
         old = env.get(var)
-        several = len(values) > 1
-        self._turning += several
+        self._repeats *= len(values)
         show = self.block if self._again.declares_nothing(s.body) else self._scoped
         for value in values:
             env[var] = value
             show(s.body)
-        self._turning -= several
+        self._repeats //= len(values)
         if old is None:
             del env[var]
         else:
             env[var] = old
 
     def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
-        if self._turning:
+        if self._repeats > 1:
             self._again.replay(s, show)
         else:
             show(s)

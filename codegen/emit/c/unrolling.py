@@ -16,24 +16,28 @@ from ..emission_context import EmissionContext
 MOST_COPIES = 2048  # statements: that a loop may become [limit]
 # statements: that a loop may become, where registers are an array because they are too many for names [limit]
 MOST_INDEXED = 64
+# statements: that such a loop may become in all its copies, which unrolled loops of named registers around it make: g++ takes
+# 15 seconds for 1024, minutes for 4096 [limit]
+MOST_REPEATED = 1024
 # statements: that a loop counts for beside its body, because compilers vectorize each copy, with versions and a remainder
 # [estimate]
 LOOP = 8
 
 
-def unroll_factor(ctx: EmissionContext, s: For) -> int:
-    """1: not at all."""
-    return _count(ctx, s)
+def unroll_factor(ctx: EmissionContext, s: For, repeats: int) -> int:
+    """1: not at all. `repeats`: the copies of the loop that unrolled loops around it make."""
+    return _count(ctx, s, repeats=repeats)
 
 
-def _count(ctx: EmissionContext, s: For, inner: int | None = None) -> int:
+def _count(ctx: EmissionContext, s: For, inner: int | None = None, repeats: int = 1) -> int:
     """`inner`: the statements that its body becomes, where they were counted."""
     count = s.unroll if s.unroll > 1 else (trip_count(ctx, s) or 1) if s.unroll == 0 else 1
     if count == 1:
         return 1
     inner = statement_count(ctx, s.body) if inner is None else inner
-    most = MOST_INDEXED if _indexed(ctx, s.body) else MOST_COPIES
-    return count if count * inner <= most else 1
+    if _indexed(ctx, s.body):
+        return count if count * inner <= MOST_INDEXED and count * inner * repeats <= MOST_REPEATED else 1
+    return count if count * inner <= MOST_COPIES else 1
 
 
 def trip_count(ctx: EmissionContext, s: For) -> int | None:

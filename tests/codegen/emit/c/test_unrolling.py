@@ -7,7 +7,7 @@ import re
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.emit.c.unrolling import MOST_COPIES, MOST_INDEXED
+from andiron.codegen.emit.c.unrolling import MOST_COPIES, MOST_INDEXED, MOST_REPEATED
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -91,6 +91,29 @@ def test_copies_of_a_loop_that_stays_one_are_bounded():
     module = loads(LOOP_IN_LOOP)
     program = compile_program(module, module.ops["f8"], module.schedules["s"], module.device("cpu:avx2")).program
     assert "m_unroll(64)" not in emit(program, "cpp")
+
+
+IN_NAMED_LOOPS = """
+op product[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+schedule s for product where M <= 64, N <= 64:
+    keep C in register
+    tile k: 2 -> core
+    tile k: 1 -> lane
+    move A -> register
+    move B -> register
+    compute
+"""
+
+
+def test_copies_that_named_registers_make_of_a_loop_are_counted():
+    """64 factors have names, so 64 loops over the accumulators, each unrolled 64 times, kept g++ busy for three minutes."""
+    module = loads(IN_NAMED_LOOPS)
+    program = compile_program(module, module.ops["product"], module.schedules["s"], module.device("cpu:avx2")).program
+    loops = re.findall(r"m_unroll\((\d+)\)\n *for .*\n *c\[.*fma", text := emit(program, "cpp"))
+    assert text.count("fma(a_") == 64
+    assert sum(map(int, loops)) <= MOST_REPEATED
 
 
 TWO_REGISTERS = """
