@@ -36,6 +36,12 @@ class Level:
     width: int | None = None
     bytes: int | None = None
 
+    @property
+    def exchanges_registers(self) -> bool:
+        """Whether units exchange registers: in lockstep, and a power of two of them. Others pass parts through a memory."""
+        width = self.width or 1
+        return self.siblings == "lockstep" and width & (width - 1) == 0
+
 
 @dataclass(frozen=True)
 class Memory:

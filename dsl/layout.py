@@ -139,6 +139,11 @@ class Layout:
     # ------------------------------------------------------------ questions
 
     @property
+    def rows(self) -> int | None:
+        """Rows that a swizzle tells apart: the extent of the innermost axis of several elements that a row is no part of."""
+        return next((d.extent.constant for d in reversed(self.digits[:-1]) if d.extent.constant != 1), 1)
+
+    @property
     def shape(self) -> tuple[Expr, ...]:
         """Extents of the physical coordinates."""
         return tuple(d.extent for d in self.digits)

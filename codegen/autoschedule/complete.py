@@ -13,7 +13,6 @@ from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
-from ..schedule.check_lines import ELEMENT_ORDER
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
@@ -95,7 +94,17 @@ def vectors(
     """
     level = lanes(ctx)
     if level is None or _deals(lines, level.name):
+        why = (
+            f"accesses of `{ctx.device.name}` are as wide as addresses allow without it"
+            if level is None
+            else f"other lines distribute to `{level.name}`"
+        )
+        _note_idle_vectors(ctx, lines, why)
         return lines
+    for x in lines:
+        _note_idle_vectors(ctx, getattr(x, "block", None) or (), "in a block, tiles go to lanes by a line of their own")
+        if isinstance(x, syntax.Move | syntax.Keep):
+            _note_idle_vectors(ctx, (replace(x, block=None),), "accesses are as wide as addresses allow without it")
     dealt = max((n for n, x in enumerate(lines) if _deals((x,))), default=-1)
     out: list[syntax.Line] = []
     later: list[syntax.Line] = []
@@ -121,6 +130,15 @@ def vectors(
         out += [plain, *later, cut, lanes_of] if isinstance(line, syntax.Tile) else [cut, lanes_of, plain]
         later = []
     return tuple(out)
+
+
+def _note_idle_vectors(ctx: LoweringContext, lines: Iterable[syntax.Line], why: str) -> None:
+    """A note on each `vector` that makes no vectors."""
+    for x in lines:
+        m = next((m for m in getattr(x, "modifiers", ()) if m.name == "vector"), None)
+        if m is not None and x.span is not None:
+            ctx.note(f"line {x.span.line}, `{format_node(m).strip()}`: {why}")
+        _note_idle_vectors(ctx, getattr(x, "block", None) or (), why)
 
 
 def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
@@ -168,16 +186,13 @@ def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines
         if isinstance(x, syntax.Keep):
             again = [t for t in x.tensors if accumulators.get(t) in kept]
             kept |= {accumulators[t] for t in x.tensors if t in accumulators}
-            if x.memory is None and again and not x.block:
+            if x.memory is None and again and not x.block and not x.modifiers:
                 x = replace(x, tensors=tuple(t for t in x.tensors if t not in again))
                 if not x.tensors:
                     continue
         if isinstance(x, syntax.Move | syntax.Keep):
-            modifiers, memory = x.modifiers, x.memory
-            if memory is None:
-                memory = ctx.device.memories[-1].name
-                modifiers = tuple(m for m in modifiers if m.name not in ELEMENT_ORDER)
-            x = replace(x, memory=memory, modifiers=modifiers, block=x.block and _memories(ctx, computations, x.block))
+            memory = x.memory or ctx.device.memories[-1].name
+            x = replace(x, memory=memory, block=x.block and _memories(ctx, computations, x.block))
         out.append(x)
     return tuple(out)
 

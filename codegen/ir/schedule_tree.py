@@ -185,7 +185,7 @@ class Keep(Materialise):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leaf(Node):
-    """`instr`: an instruction or a family; `unroll`: iterations of the innermost loop."""
+    """`instr`: an instruction or a family; `unroll`: iterations of the outermost loop, 0 for all of them."""
 
     instr: str | None = None
     order: tuple[str, ...] = ()
@@ -249,7 +249,7 @@ def all_nodes(node: Node) -> Iterator[Node]:
             yield from all_nodes(x.block)
 
 
-def fragment_of(node: Node) -> Any:
+def fragment_of(node: Node | None) -> Any:
     """The fragment of the leaf; None where elements are visited in another order."""
-    leaf = node.leaf
+    leaf = node.leaf if node is not None else None
     return leaf.fragment if isinstance(leaf, FragmentLeaf | CopyLeaf) else None

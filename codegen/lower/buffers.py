@@ -17,6 +17,7 @@ from ...dsl.ops.index_syntax import index_term
 from ...dsl.types import DType
 from ..ir.schedule_tree import Fuse, Materialise, Node, Tile
 from ..ir.tile_ir import Buffer
+from ..schedule.synthetic_spans import is_filled_in
 from .lowering_context import LoweringContext
 from .spec import Focus
 
@@ -52,11 +53,30 @@ def memory_buffer(
             help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
         )
     layout = tile_layout([(a, as_expr(n)) for a, n in axes], node, dtype)
+    if node is not None:
+        _note_idle_layout(ctx, tensor, layout, node)
     shape, strides, size = layout.shape, layout.strides, layout.size
     if size.constant is None:
         raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", at)
     name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, at), layout
+
+
+def _note_idle_layout(ctx: LoweringContext, tensor: str, layout: Layout, node: Materialise) -> None:
+    """A note where a tile is too small for what the author says of its rows."""
+    if node.span is None or is_filled_in(node.span):
+        return
+    name, rows, swizzle = tensor.rstrip("@~"), layout.rows, layout.swizzle
+    if layout.pad and rows == 1:
+        ctx.note(f"`pad` of `{name}`: its tile is one row, and pads stand between rows")
+    if node.swizzle is None:
+        return
+    if swizzle is None:
+        ctx.note(f"`swizzle` of `{name}`: a row of its tile has no two chunks to permute")
+    elif rows == 1:
+        ctx.note(f"`swizzle` of `{name}`: its tile is one row, and chunks of the first row stay")
+    elif rows is not None and rows <= swizzle.rows:
+        ctx.note(f"`swizzle` of `{name}`: {swizzle.rows} adjacent rows are permuted alike, and its tile has {rows}: none moves")
 
 
 def check_one_owner(buffer: Buffer, tensor: str, axes, filling: Node, node: Materialise) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...dsl import syntax
 from ...dsl.errors import did_you_mean
+from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
@@ -18,6 +20,7 @@ from ...dsl.values import Load
 from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Computation, computation_extents
+from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
@@ -37,12 +40,12 @@ from .readers import (
 )
 from .reductions.accumulator_computations import CombinePartials, ExchangeBuffers, InitAccumulator, ResumeAccumulator
 from .reductions.argreduce_index import index_type, no_index
+from .reductions.check_combining import check_kept_parts
 from .reductions.cross_unit_reduction import exchange_buffer
 from .reductions.open_accumulators import REGISTER_CELLS
 from .spec import Focus, View
 from .stores.store_instr import store_instr_name
 from .stores.write_back import renamed, write_back, write_back_block
-from .tiling.count_units import exchanges_registers
 from .workspace import workspace
 
 if TYPE_CHECKING:
@@ -99,6 +102,10 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     for w in focus.computations:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
+        registers = low.ctx.register(keep.memory or low.ctx.device.memories[-1].name)
+        if keep.line is not None:
+            check_modifiers(keep.line, keep_kind(keep.block is not None, name in read_here, w.reduction is not None, registers))
+        check_kept_parts(low.ctx.device, w, keep)
         if name in read_here and keep.block is not None:
             return compute_at(low, focus, keep, name, w)
         if name in read_here:
@@ -139,7 +146,22 @@ def _held_already(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> li
             keep.span,
             help="one `keep` serves all that is made of one reduction",
         )
+    first = low.opened.get(w.name)
+    if _storage(keep) and (first is None or _storage(keep) != _storage(first)):
+        raise HeldTwice(
+            f"`{keep.names[0]}` comes from an accumulator that is kept already, and stored as its line says",
+            keep.span,
+            labels=[Label(first.span, "kept here")] if first is not None and first.span else [],
+            help="say it there: one `keep` serves all that is made of one reduction",
+        )
     return low.lower(focus, keep.below)
+
+
+def _storage(keep: Keep) -> tuple:
+    """The modifiers and the block of a line."""
+    line = keep.line
+    said = (line.modifiers, line.block or ()) if isinstance(line, syntax.Keep) else ()
+    return said if any(said) else ()
 
 
 def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:
@@ -229,9 +251,10 @@ def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, leaf: Leaf
     if 0 < cells <= REGISTER_CELLS:
         return lower_reduction(low, focus, w, leaf)
     m = low.find_instr(leaf.instr, w, leaf.span) if leaf.instr is not None else None
-    below = leaf if m is not None else Leaf()
+    below = leaf if m is not None else Leaf(order=leaf.order, unroll=leaf.unroll)
     keep = Keep(names=(w.name.rstrip("@"),), memory=low.ctx.device.memories[-1].name, below=below)
-    axes = tuple(Axis(i, m.extent(i) if m is not None else 1) for i in w.indices)
+    first = [i for i in leaf.order if i in w.indices]
+    axes = tuple(Axis(i, m.extent(i) if m is not None else 1) for i in dict.fromkeys((*first, *w.indices)))
     return low.lower(focus, Tile(axes=axes, below=keep))
 
 
@@ -239,6 +262,8 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     """Initialisation + body + combination + write-back of one reduction."""
     ctx = low.ctx
     assert w.reduction is not None
+    if keep is not None:
+        low.opened[w.name] = keep
     check_kept_reads(focus, w, node)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
     owner = owner_tree(low, node, w)
@@ -284,7 +309,7 @@ def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node, names: l
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
     out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
-    meeting = [x for x in ctx.reduced[w.name] if not exchanges_registers(ctx.device.level(x[0]))]
+    meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
     for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
         ctx.buffers += made

@@ -22,6 +22,7 @@ from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
 from ..plan.name_factors import side_names
+from ..schedule.line_modifiers import check_modifiers, move_kind
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines
@@ -55,6 +56,9 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
         raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=did_you_mean(move.tensor, reads))
     memory = move.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
+    held = focus.views[move.tensor].form == "path"
+    if move.line is not None:
+        check_modifiers(move.line, move_kind(maker is not None, ctx.register(memory), held))
     if maker is not None and focus.views[move.tensor].form == "global":
         return compute_at(low, focus, move, move.tensor, maker)
     if maker is not None:

@@ -62,6 +62,7 @@ class Lowering:
         self.split: dict[str, SplitPartials] = {}  # computations whose parts a later launch combines, or atomics
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: their readers
         self.read_again: set[str] = set()  # what those read that several nests make
+        self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:

@@ -37,7 +37,9 @@ def _node(line: syntax.Line, below: Node) -> Node:
         case syntax.Compute():
             order, unroll = modifier(line, "order"), modifier(line, "unroll")
             instr = line.instr if isinstance(line.instr, str) else None
-            return Leaf(instr=instr, order=order.words if order else (), unroll=number_of(unroll, 1), line=line)
+            return Leaf(
+                instr=instr, order=order.words if order else (), unroll=number_of(unroll, 0) if unroll else 1, line=line
+            )
     raise TypeError(f"line {line!r}")
 
 
@@ -105,7 +107,7 @@ def _line(x: Node) -> syntax.Line:
             return syntax.Keep(x.names, x.memory, _storage_modifiers(x), _block(x))
         case Leaf():
             order = [syntax.Modifier("order", words=x.order)] if x.order else []
-            unroll = [_modifier("unroll", x.unroll)] if x.unroll != 1 else []
+            unroll = [_modifier("unroll", x.unroll or None)] if x.unroll != 1 else []
             return syntax.Compute(x.instr, (*order, *unroll))
     raise TypeError(f"no line says {x!r}")
 

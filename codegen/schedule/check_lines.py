@@ -14,7 +14,6 @@ from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import (
     AfterCompute,
     BadArrange,
-    BadLayout,
     BadOrder,
     BadTileSize,
     DuplicateAxis,
@@ -25,25 +24,8 @@ from ...dsl.errors.schedule import (
 )
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
+from .line_modifiers import OWN_LAUNCH, kinds_of, refused_modifiers
 
-# Where each modifier may stand. A name that is missing is not checked here.
-_PLACES = {
-    "unroll": ("tile", "compute"),
-    "vector": ("tile", "move", "keep", "compute"),
-    "pipeline": ("tile", "move"),
-    "order": ("tile", "compute"),
-    "raster": ("tile",),
-    "arrange": ("tile",),
-    "pad": ("move", "keep"),
-    "swizzle": ("move", "keep"),
-    "layout": ("move", "keep"),
-    "peel": ("tile",),
-    "by": ("tile", "move", "keep"),
-    "with": ("move", "keep", "compute"),
-}
-_LOOPS = ("unroll", "pipeline", "peel")  # on a tile: only on one whose tiles come one after another
-_UNITS = ("raster", "arrange", "by")  # on a tile: only on one that is dealt to units
-ELEMENT_ORDER = ("layout", "pad", "swizzle")
 _COMBINE = ("shuffle", "workspace", "atomic")
 _ROLES = ("producer", "consumer")
 _DEEPEST = 32  # buffers: of a pipeline [limit]
@@ -51,27 +33,32 @@ _DEEPEST = 32  # buffers: of a pipeline [limit]
 
 @dataclass
 class _State:
-    """What the lines above say: loops that are open, and which memories hold a copy of each tensor."""
+    """What the lines above say: loops that are open, which memories hold a copy of each tensor, and which indices are reduced.
+
+    within: the line in whose block they stand
+    """
 
     loops: int
     held: dict[tuple[str, str], syntax.Line]
+    reduced: set[str]
+    within: syntax.Line | None = None
 
 
 def check_lines(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics) -> None:
     """Adds all mistakes to `diagnostics`."""
-    _Lines(op, device, diagnostics).block(lines, _State(0, {}))
+    reduced = {i for s in op.statements if s.reduction for i in s.reduction.indices}
+    _Lines(op, device, diagnostics).block(lines, _State(0, {}, reduced))
 
 
 class _Lines:
     def __init__(self, op: Op, device: Device, diagnostics: Diagnostics) -> None:
         self.op, self.device, self.diagnostics = op, device, diagnostics
-        self.registers = {m.name for m in device.memories if m.level == device.levels[-1].name}
-        self.reduced = {i for s in op.statements if s.reduction for i in s.reduction.indices}
-        self.results = {s.target for s in op.statements if s.reduction}
+        self.registers = frozenset(m.name for m in device.memories if m.level == device.levels[-1].name)
+        self.reductions = {s.target: set(s.reduction.indices) for s in op.statements if s.reduction}
 
     def block(self, lines: tuple, state: _State) -> None:
         leaf: syntax.Line | None = None
-        state = replace(state)
+        state = replace(state, reduced=set(state.reduced))
         written = any(line.span is not None for line in lines)
         for line in lines:
             if leaf is not None and written and line.span is None:
@@ -80,21 +67,21 @@ class _Lines:
                 labels = [Label(leaf.span, "the leaf is here")] if leaf.span else []
                 self.add(AfterCompute("a line below `compute`", line.span, labels=labels, help="move it above"))
                 continue
-            self.placed(line)
+            self.placed(line, state)
             match line:
                 case syntax.Tile():
-                    self.tile(line)
+                    self.tile(line, state.reduced)
                     state.loops += line.level is None
                 case syntax.Fuse():
-                    if set(line.indices) & self.reduced:
-                        self.reduced.add(line.name)
+                    if set(line.indices) & state.reduced:
+                        state.reduced.add(line.name)
                 case syntax.Move():
                     self.held(line, (line.tensor,), state)
                     self.pipelined(line, state)
-                    self.combining(line, self.reduced)
+                    self.combining(line, state.reduced)
                 case syntax.Keep():
                     self.held(line, line.tensors, state)
-                    self.combining(line, self.reduced)
+                    self.combining(line, state.reduced)
                 case syntax.Compute():
                     leaf = line
                     self.ordered(line, None)
@@ -105,42 +92,32 @@ class _Lines:
                 own = line.tensors if isinstance(line, syntax.Keep) else (getattr(line, "tensor", ""),)
                 memory = getattr(line, "memory", None) or ""
                 launch = isinstance(line, syntax.Keep) and memory == self.device.memories[0].name
-                self.block(block, _State(state.loops, {} if launch else {(t, memory): line for t in own}))
+                held: dict[tuple[str, str], syntax.Line] = {} if launch else {(t, memory): line for t in own}
+                self.block(block, _State(state.loops, held, self.reduced_in_block(own, launch), line))
+
+    def reduced_in_block(self, own: tuple[str, ...], launch: bool) -> set[str]:
+        """The block of an intermediate computes it, and the reductions of its statement. A copy or write-back reduces nothing."""
+        inner = {t.name for t in self.op.tensors if t.role == "intermediate"}
+        computed = {r for r in self.reductions for t in own if launch or (t in inner and r.partition(".")[0] == t)}
+        return {i for r in computed for i in self.reductions[r]}
 
     def add(self, error) -> None:
         self.diagnostics.add(error)
 
     # ------------------------------------------------------------ modifiers
 
-    def placed(self, line: syntax.Line) -> None:
-        word = type(line).__name__.lower()
+    def placed(self, line: syntax.Line, state: _State) -> None:
+        outer = self.device.memories[0].name
+        launch = isinstance(line, syntax.Keep) and line.memory == outer and line.block is not None and state.within is None
+        kinds = (OWN_LAUNCH,) if launch else kinds_of(line, self.registers)
+        for error in refused_modifiers(line, kinds, self.device.levels[-1].name):
+            self.add(error)
         for m in getattr(line, "modifiers", ()):
             span = m.span or line.span
-            allowed = _PLACES.get(m.name)
-            if allowed is not None and word not in allowed:
-                on = " and ".join(f"`{x}`" for x in allowed)
-                self.add(MisplacedModifier(f"`{m.name}` does not apply to a `{word}`", span, help=f"it belongs on {on}"))
-            elif isinstance(line, syntax.Tile) and line.level is not None and m.name in _LOOPS:
-                self.add(
-                    MisplacedModifier(
-                        f"`{m.name}` is for loops; these tiles go to units of `{line.level}`", span, help="leave it out"
-                    )
-                )
-            elif isinstance(line, syntax.Tile) and line.level is None and m.name in _UNITS:
-                inner = self.device.levels[-1].name
-                self.add(
-                    MisplacedModifier(
-                        f"`{m.name}` is for tiles that go to units; these are loop tiles",
-                        span,
-                        help=f"distribute them, `-> {inner}`, or leave it out",
-                    )
-                )
-            elif m.name == "vector":
+            if m.name == "vector" and isinstance(line, syntax.Tile | syntax.Compute):
                 self.vector(line, m)
             elif m.name == "pipeline" and m.values and (n := _number(m.values[0])) is not None and n > _DEEPEST:
                 self.add(ModifierArgument(f"a pipeline of {n} buffers", span, help=f"it may be up to {_DEEPEST} deep"))
-            elif m.name in ELEMENT_ORDER and getattr(line, "memory", None) in self.registers:
-                self.add(BadLayout(f"registers have no `{m.name}`", span, help="their layout follows from the tiles below"))
 
     def vector(self, line: syntax.Line, m: syntax.Modifier) -> None:
         n = _number(m.values[0]) if m.values else None
@@ -177,18 +154,28 @@ class _Lines:
         elif isinstance(line, syntax.Tile) and not any(a.index in reduced for a in line.axes):
             what = ", ".join(f"`{a.index}`" for a in line.axes)
             self.add(ModifierArgument(f"no reduction over {what}: units have nothing to combine", span, help="leave it out"))
+        elif isinstance(line, syntax.Tile) and word == "shuffle" and self.never_wait(line.level):
+            message = f"units of `{line.level}` do not wait for each other, so none gets the others' parts"
+            self.add(ModifierArgument(message, span, help="`by workspace` combines the parts in a launch that follows"))
         elif isinstance(line, syntax.Keep) and not self.reduces(line.tensors):
-            within = sorted(r for r in self.results if r.startswith(f"{line.tensors[0]}."))
+            within = sorted(r for r in self.reductions if r.startswith(f"{line.tensors[0]}."))
             help = f"the reduction in its statement is `{within[0]}`: keep that" if within else "leave it out"
             self.add(ModifierArgument(f"`{line.tensors[0]}` is no reduction", span, help=help))
+        elif isinstance(line, syntax.Keep) and word != "shuffle":
+            help = f"write it there: `tile ... -> {self.device.levels[1].name} by {word}`"
+            self.add(ModifierArgument(f"`by {word}` is for the tile that distributes a reduction", span, help=help))
+
+    def never_wait(self, level: str | None) -> bool:
+        """A level that does not exist is another mistake."""
+        return any(x.name == level and x.siblings == "nothing" for x in self.device.levels)
 
     def reduces(self, tensors: tuple[str, ...]) -> bool:
         roles = {t.name: t.role for t in self.op.tensors}
-        return any(t in self.results or roles.get(t) == "output" for t in tensors)
+        return any(t in self.reductions or roles.get(t) == "output" for t in tensors)
 
     # ------------------------------------------------------------ tiles
 
-    def tile(self, line: syntax.Tile) -> None:
+    def tile(self, line: syntax.Tile, reduced: set[str]) -> None:
         seen: set[str] = set()
         for a in line.axes:
             if a.index in seen:
@@ -206,7 +193,7 @@ class _Lines:
                     )
                 )
         self.ordered(line, seen)
-        self.combining(line, self.reduced)
+        self.combining(line, reduced)
         raster = _modifier(line, "raster")
         if raster is not None and line.level is not None:
             if self.known(line.level) and self.device.level(line.level).units != "open":
@@ -236,11 +223,10 @@ class _Lines:
         m = _modifier(line, "order")
         if m is None:
             return
-        names = axes if axes is not None else {i for s in self.op.statements for i, _ in s.ranges} | self.reduced
         span = m.span or line.span
         for w in m.words:
-            if w not in names and axes is not None:
-                self.add(BadOrder(f"`{w}` is no index of this line", span, help=did_you_mean(w, names)))
+            if axes is not None and w not in axes:
+                self.add(BadOrder(f"`{w}` is no index of this line", span, help=did_you_mean(w, axes)))
         if len(set(m.words)) < len(m.words):
             self.add(BadOrder("`order` names an index twice", span, help="name each once, outermost first"))
 

@@ -10,6 +10,7 @@ from ...dsl.errors import Diagnostics, did_you_mean
 from ...dsl.errors.schedule import (
     BadFuse,
     BadLayout,
+    BadOrder,
     LateInline,
     LevelOrder,
     NameClash,
@@ -76,6 +77,9 @@ class _Names:
                 if m.name == "with":
                     for w in m.words:
                         self.instr(w, m.span or line.span)
+                if m.name == "order" and isinstance(line, syntax.Compute):
+                    for w in m.words:
+                        self.known(w, indices, BadOrder, "index", word_span(m.span or line.span, w))
                 if m.name in NOT_YET:
                     self.diagnostics.add(NotYet(f"`{m.name}` is not lowered yet", m.span or line.span, help="leave it out"))
 

@@ -93,7 +93,8 @@ For the result of a reduction it names the accumulator: initialised here, accumu
 Pointwise statements that follow the reduction are computed at the write-back (`H` and `Y` below are computed together). The
 tiles below determine how a tensor in registers is spread over units. The block, if there is one, schedules the write-back.
 `with` names an instruction that stores registers. It is used for whole vectors, where addresses are aligned for it and the
-tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual. If the block moves
+tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual. `by shuffle`
+states that units below combine their parts of the reduction by exchanging registers. If the block moves
 the tensor to another memory first, results go there, not sums: they may be narrower. (Then the epilogue is computed before the
 move, but tensors as large as the result are read after it.) If no line of the block has a level, and none is `compute`, the
 stores from there are distributed over the units, as those of a copy.
@@ -165,7 +166,9 @@ memory. It is short for `layout (n/16, k, n % 16)`.
 or cache sets.
 
 `swizzle` alone permutes chunks of 16 bytes, as many as fill all banks once, or as a row has. `swizzle (3, 4)` states it: `2^3`
-chunks of 4 elements change places, by the number of the row. The best chunk is the part that a lane reads at once.
+chunks of 4 elements change places, by the number of the row. The best chunk is the part that a lane reads at once. If fewer
+chunks change places than fill the banks, so many adjacent rows as fill them are permuted alike: in a tile of so few rows none
+moves, and a note says so.
 """,
         "transpose",
         "tile i: 32, j: 32 -> block\nmove X -> shared pad 1\ntile j: 1, i: 1 -> thread\ncompute",
@@ -226,11 +229,12 @@ A pointwise intermediate is recomputed where it is read, which is also the defau
     ),
     Statement(
         "compute",
-        "compute [with INSTRUCTION] [order INDEX, ...] [unroll]",
+        "compute [with INSTRUCTION] [order INDEX, ...] [unroll [COUNT]] [vector COUNT]",
         """
 The leaf: the focus is computed, element by element. `compute with` names an instruction of the device, or a family of them,
 whose op is the spec in focus. The focus may be larger than the instruction, which is then repeated, and partial tiles are
-padded. A final `compute` may be left out.
+padded. A final `compute` may be left out. `order` lists indices of the loops that remain, outermost first, and `unroll` unrolls
+the outermost of them.
 """,
         "gemm",
         "tile m: 6 -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute with fma_f32x8",
@@ -252,6 +256,7 @@ padded. A final `compute` may be left out.
 iterations at an edge as elsewhere, and copies fill the missing elements. With COUNT, the last iterations may go past the end of
 a staged tile. `peel` makes a loop of the whole tiles, without guards, and handles the partial one separately (within the
 partial tile of a partial tile it keeps the guards). `vector` groups COUNT contiguous elements: on a CPU they go to the lanes.
+On a GPU accesses are as wide as addresses allow without it, and a note says so.
 """,
         "add_row",
         "tile i: 1 -> core\ntile j: 32 vector 8\ncompute",

@@ -338,7 +338,8 @@ class MisplacedModifier(UserError):
     """A modifier on a line that it does not apply to.
 
     `pipeline` belongs to moves and to loops, `raster` and `arrange` to distributed tiles, `unroll` and `peel` to loops,
-    `layout`, `pad` and `swizzle` to tensors in a memory, `by` to parallel reductions.
+    `vector` to tiles and leaves, `layout`, `pad` and `swizzle` to tensors in a memory, `by` to parallel reductions, `with` to
+    copies and stored results. `keep T in dram:` with a block is a launch: only its block says how T is computed.
     """
 
     id = "schedule-modifier"
@@ -348,7 +349,7 @@ class ModifierArgument(UserError):
     """A modifier has an argument that is not possible on its line.
 
     A vector is a power of two that divides the innermost tile. The depth of a pipeline is its number of buffers, and they
-    rotate over a loop above the line. `by` names the method by which units combine partial results.
+    rotate over a loop above the line. `by` names the method by which units combine partial results, as they do.
     """
 
     id = "schedule-modifier-argument"

@@ -163,14 +163,16 @@ class Writer:
         if shaped:
             spot.units[own.name] = spot.units.get(own.name, 1) * prod(max(1, c) for c in counts)
         spot.level = level
-        text = "tile " + ", ".join(axes) + f" -> {own.name}" + self.unit_modifiers(own, mine, counts, last, main)
+        text = "tile " + ", ".join(axes) + f" -> {own.name}" + self.unit_modifiers(spot, own, mine, counts, last, main)
         return [*lines, Line(text)]
 
-    def unit_modifiers(self, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
+    def unit_modifiers(self, spot: Spot, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
         rng, out = self.rng, []
         if any(i in self.facts.reduced for i in mine) and main:
-            fits = {"lockstep": ("", "", "shuffle", "workspace", "atomic"), "barrier": ("", "workspace", "atomic", "shuffle")}
-            by = rng.choice(fits.get(own.siblings, ("", "workspace", "workspace", "atomic")))
+            kept = any(spot.held.get(n) and set(mine) & set(self.facts.over(n)) for n in self.facts.kinds)
+            ways = ["", ""] + (["shuffle"] if own.exchanges_registers or self.maybe(self.wild) else [])
+            ways += ["workspace", "atomic"] if not kept or self.maybe(self.wild) else []
+            by = rng.choice(ways)
             out += [f"by {by}"] if by else []
         if len(mine) > 1 and self.maybe(0.2):
             out.append("order " + ", ".join(rng.sample(mine, len(mine))))
@@ -250,8 +252,8 @@ class Writer:
             text += f" in {'auto' if self.maybe(0.02) else memory.name}"
         if not register:
             text += self.lying(name, mine)
-        if name in self.facts.kinds and self.maybe(0.08):
-            text += f" by {rng.choice(('shuffle', 'workspace', 'atomic'))}"
+        if name in self.facts.kinds and self.maybe(self.wild / 2):
+            text += " by shuffle"
         others = [n for n in self.facts.results if n != name and self.facts.results[n] == mine]
         if others and self.maybe(0.1):
             text = text.replace(name, f"{name}, {rng.choice(others)}", 1)

@@ -54,7 +54,7 @@ def copy_lines(
     if shaped:
         lines += [_tile(a, 1, None) for a, _ in axes if a != fastest]
         lines.append(_tile(fastest, 1, shaped[-1].name))
-    lines.append(syntax.Compute())
+    lines.append(syntax.Compute() if wide is None else syntax.Compute(wide[0].name))
     return tuple(lines)
 
 

@@ -44,7 +44,11 @@ def copy_staging(low: Lowering, focus: Focus, move: Move, found: list[Load], mem
         low.ctx.note(f"`pipeline {depth}` of `{move.tensor}`: `{memory}` is a cache, which is filled as it is read; one buffer")
         return Staging(copy)
     pipeline = own or loop.tile.pipeline
-    return Staging(copy, depth, loop.var, pipeline is not None and pipeline.through)
+    through = pipeline is not None and pipeline.through
+    outer = [t for t in focus.tile_loops[: focus.tile_loops.index(loop)] if t.var is not None]
+    if through and not outer:
+        low.ctx.note(f"`through` of `{move.tensor}`: no loop is around the one over `{loop.index}`")
+    return Staging(copy, depth, loop.var, through)
 
 
 def is_unrolled(low: Lowering, tile: Tile, r: Range, size: int, filled: bool = True) -> bool:

@@ -96,10 +96,9 @@ def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, valu
     if not isinstance(value, Load):
         return None
     view = focus.views[value.tensor]
-    if ctx.register(op.memory):
-        fragment = fragment_of(view.owner) if view.owner is not None else None
-        return view if view.form == "path" and same_fragment(fragment, fragment_map(m, op.name)) else None
-    return view
+    if not ctx.register(op.memory):
+        return view
+    return view if view.form == "path" and same_fragment(fragment_of(view.owner), fragment_map(m, op.name)) else None
 
 
 def same_fragment(one: FragmentMap | None, other: FragmentMap) -> bool:

@@ -20,6 +20,7 @@ from ..reductions.reduce_element import accumulate_element, combine_element, fil
 from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit
 from ..stores.predicated_store import store_element
 from ..tiling.padded_trip_counts import may_run_padded
+from ..tiling.sequential_tiles import unroll_count
 from .match_instr import FragmentMap
 
 Inner = Callable[[Focus], list[Stmt]]
@@ -57,7 +58,7 @@ def open_index(
     var = ctx.var(index, trips)
     step = RangeStep(as_expr(var), trips, None)
     body = inner(focus.with_range(index, r.split(size, step, live=live)))
-    return [For(var, ZERO, trips, ONE, tuple(body), unroll=unroll)]
+    return [For(var, ZERO, trips, ONE, tuple(body), unroll=unroll_count(unroll, trips))]
 
 
 def element_loops(

@@ -13,7 +13,6 @@ from ..leaves.shared_values import bind_shared_values
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus, UnitDigit
 from ..stores.predicated_store import narrowed, one_writer
-from ..tiling.count_units import exchanges_registers
 from .accumulator_computations import CombinePartials
 from .argreduce_index import index_is_monotone, no_index
 from .cross_unit_reduction import load_partials, store_partials
@@ -96,7 +95,7 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
         return [
             AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span)
             for level, stride, count in sorted(ctx.reduced.get(computation.name, set()), key=lambda x: -ctx.device.depth(x[0]))
-            if exchanges_registers(ctx.device.level(level))
+            if ctx.device.level(level).exchanges_registers
         ]
     step = store_partials if computation.how.storing else load_partials
     return step(ctx, focus, computation, names, cells)

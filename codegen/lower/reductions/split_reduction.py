@@ -26,6 +26,7 @@ from ...schedule.build_tree import modifier
 from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
 from ..workspace import workspace
+from .check_combining import check_dealt_parts
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -84,6 +85,7 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
     """
     ctx = low.ctx
     assert tile.level is not None
+    check_dealt_parts(focus, tile, axes)
     computations = []
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.computations:

@@ -40,17 +40,11 @@ def combining_levels(ctx: LoweringContext, reduced: set[str], tree: Node) -> fro
             case Fuse() if names & set(x.indices):
                 names.add(x.name)
             case Tile() if x.level is not None and names & {a.index for a in x.axes}:
-                if exchanges_registers(ctx.device.level(x.level)):
+                if ctx.device.level(x.level).exchanges_registers:
                     found.add(x.level)
             case Keep() if x.block is not None:
                 found |= combining_levels(ctx, names, x.block)
     return frozenset(found)
-
-
-def exchanges_registers(level: Level) -> bool:
-    """Whether units exchange registers: in lockstep, and a power of two of them. Others pass parts through a memory."""
-    width = level.width or 1
-    return level.siblings == "lockstep" and width & (width - 1) == 0
 
 
 def max_units(level: Level) -> int | None:

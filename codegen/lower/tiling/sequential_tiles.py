@@ -16,11 +16,14 @@ from ....dsl.index.expr import Expr, as_expr, ceildiv, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Axis, Tile, Unroll
 from ...ir.tile_ir import For, Stmt
+from ...schedule.synthetic_spans import is_filled_in
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, RangeStep, clamped, multiple
 from .padded_trip_counts import may_run_padded
 
 REMAINDERS = 2  # remainders: one within the other that are peeled, because each copies everything below it [limit]
+FEW = 64  # iterations: of a loop that is unrolled as a whole though their number is open, for the length of the text [limit]
+SOME = 8  # iterations: unrolled at a time where there may be more [estimate]
 
 
 def sequential_tiles(
@@ -42,7 +45,6 @@ def sequential_tiles(
             "`every` distributes chunks over units; this tile has no `-> level`", tile.span, help="add `-> thread`, say"
         )
     reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.computations)
-    wholly = unroll is not None and unroll.count is None
     same = tile.equal_trips and r.capacity is not None and bool(r.bounds)
     whole = not cell and not tile.peel and (same or may_run_padded(focus, a.index))
     if cell:
@@ -57,13 +59,12 @@ def sequential_tiles(
         trips = r.whole_trips(size) if whole else r.trips(size)
         if reducing:
             trips = maximum(trips, 1)
-        hint = 1 if unroll is None else unroll.count or (0 if trips.constant is not None else 8)
-        if wholly and trips.constant is None and trips.interval[1] is not None and trips.interval[1] <= 64:
-            hint = trips.interval[1]
+        hint = 1 if unroll is None else unroll_count(unroll.count or 0, trips)
     live = not cell and not whole and not reducing
     if trips.constant == 1:
         f = focus.with_range(a.index, r.split(size, RangeStep(ZERO, ONE, None), live=live))
         return inner(f.enter_loop(a.index, None, tile))
+    _note_idle(ctx, tile, a.index, cell, reducing and r.live.constant is None)
     peels = tile.peel and focus.remainders < REMAINDERS
     if peels and not cell and not reducing and r.live.constant is None:
         return _peeled(ctx, focus, a, size, hint, trips, inner, tile)
@@ -77,6 +78,27 @@ def sequential_tiles(
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
     return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=tile.span)]
+
+
+def _note_idle(ctx: LoweringContext, tile: Tile, index: str, cell: bool, reducing: bool) -> None:
+    """A note where the author says how a loop runs that cannot run so."""
+    if tile.span is None or is_filled_in(tile.span):
+        return
+    counted = tile.unroll is not None and tile.unroll.count is not None
+    if cell and (tile.peel or counted):
+        word = "peel" if tile.peel else "unroll"
+        ctx.note(f"`{word}` of the tiles of `{index}`: the loop over what registers hold is unrolled completely")
+    elif reducing and tile.peel:
+        ctx.note(f"`peel` of the tiles of `{index}`: each iteration goes on from the sum of the one before, the last one too")
+
+
+def unroll_count(count: int, trips: Expr) -> int:
+    """How many iterations are unrolled where a line asks for `count`, or for all of them (0): if the text cannot tell how many
+    they are, as many as there may be, or some."""
+    most = trips.interval[1]
+    if count or trips.constant is not None:
+        return count
+    return most if most is not None and most <= FEW else SOME
 
 
 def _in_groups(ctx: LoweringContext, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, tile: Tile) -> list[Stmt]:

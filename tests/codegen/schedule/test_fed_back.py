@@ -81,12 +81,6 @@ CASES = {
         ":\n    tile m: 1, n: 64 -> core\n    tile n: 2 peel\n    tile n: 1\n    keep C:\n        compute\n"
         "    tile k: 8 peel\n    tile k: 3 -> lane\n    compute\n",
     ),
-    "an open memory of a move with a pad": (
-        PRODUCT,
-        "gfx90a",
-        ":\n    tile m: 4, n: 4 -> block\n    tile m: 2\n    tile m: 1, n: 1 -> thread\n    keep C in register\n"
-        "    tile n: 1 peel\n    tile k: 4\n    move A pad 1\n    compute\n",
-    ),
     "an intermediate with a launch of its own is moved": (
         PADDED,
         "gfx1100",

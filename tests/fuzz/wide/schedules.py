@@ -46,9 +46,9 @@ class WideWriter(Writer):
             out += " pipeline auto"
         return out
 
-    def unit_modifiers(self, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
+    def unit_modifiers(self, spot: Spot, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
         rng = self.rng
-        out = super().unit_modifiers(own, mine, counts, last, main)
+        out = super().unit_modifiers(spot, own, mine, counts, last, main)
         if "arrange" not in out and all(counts) and self.maybe(0.2) and not any("." in i for i in mine):
             out = re.sub(r" (order [\w, ]+?|raster \d+)(?= by| vector|$)", "", out)
             out += f" arrange u: {self.arranged(mine, counts)}"

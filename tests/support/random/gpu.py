@@ -64,15 +64,16 @@ def sums(d: Draft) -> None:
     d.line(f"tile i: {d.pick(1, 2, 4)} -> block")
     if d.maybe(0.5):
         d.line(f"tile j: {d.pick(32, 64, 128)} -> block by {d.pick('atomic', 'workspace')}")
+    exchanged = d.maybe(0.8)
     if d.maybe(0.5):
-        d.line(f"keep Y in {d.pick('register', 'register', 'shared')}" + d.pick("", " by shuffle"))
+        d.line(f"keep Y in {d.pick('register', 'register', 'shared')}" + d.pick("", " by shuffle" if exchanged else ""))
     if d.maybe(0.3):
         d.line(f"tile j: {d.pick(32, 64)}" + pipelined(d))
         if d.maybe(0.6):
             d.line("move X -> shared" + d.pick("", " pad 1", " swizzle"))
     if d.maybe(0.3):
         d.line(f"tile j: {d.pick(16, 32)} -> {d.warp}")
-    d.line(f"tile j: {d.pick(1, 2, 4)} -> thread" if d.maybe(0.8) else "tile i: 1 -> thread")
+    d.line(f"tile j: {d.pick(1, 2, 4)} -> thread" if exchanged else "tile i: 1 -> thread")
     if d.maybe(0.6):
         d.line("compute")
 

@@ -22,7 +22,7 @@ schedule s for o:
         tile m: 1, k: 4 -> thread
     move B -> shared swizzle with cp_async
     tile m: 16, n: 32 -> warp
-    move A -> register vector 2
+    move A -> register
     move B -> register with ldmatrix
     compute with mma_m16n8k16_f16
 """
