@@ -146,7 +146,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
             move.span,
             help=LEAVE_OUT,
         )
-    names = {x.name for ld in found for e in ld.indices for x in e.variables()}
+    names = {x.name for ld in found for e in ld.indices for x in e.variables()} - ctx.size_names
     copy_name = move.tensor.rstrip("@") + "~"
     ctx.dtypes[copy_name] = ctx.dtypes[move.tensor]
     if source.form == "path" and not move.tensor.endswith("@"):
@@ -164,7 +164,9 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
                 move.span,
                 help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{move.tensor}`",
             )
-        subscripts = tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
+        subscripts = tuple(
+            dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e) if n in names)
+        )
         wanted = move.view or subscripts
         _check_view(focus, move, wanted, subscripts)
         form = "indices"
@@ -220,7 +222,8 @@ def _is_plain_leaf(block: Node) -> bool:
 def _check_view(focus: Focus, move: Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:
     """Raises BadLayout where the indices of `as (...)` are not all in focus, or do not tell all elements apart."""
     if gone := [i for i in wanted if i not in focus.ranges]:
-        raise BadLayout(f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch", move.span)
+        message = f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch"
+        raise BadLayout(message, move.span, help=did_you_mean(gone[0], focus.ranges))
     if lost := [i for i in subscripts if i not in wanted]:
         help = f"`as ({', '.join((*wanted, *lost))})`, say"
         raise BadLayout(f"`{move.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", move.span, help=help)

@@ -110,6 +110,12 @@ class LoweringContext:
         if text not in self.notes:
             self.notes.append(text)
 
+    @property
+    def size_names(self) -> frozenset[str]:
+        """The names of sizes, which subscripts may have beside indices."""
+        of_shapes = {v.name for shape in self.shapes.values() for e in shape for v in e.variables()}
+        return frozenset(of_shapes | {v.name for v, _ in self.derived})
+
     # ------------------------------------------------------------ levels
 
     @property

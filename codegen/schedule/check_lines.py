@@ -96,7 +96,7 @@ class _Lines:
                 self.block(block, _State(state.loops, held, self.reduced_in_block(own, launch), line))
 
     def reduced_in_block(self, own: tuple[str, ...], launch: bool) -> set[str]:
-        """The block of an intermediate computes it, and the reductions of its statement. A copy or write-back reduces nothing."""
+        """The block of an intermediate computes it, with the reductions of its statement. A copy or write-back has none."""
         inner = {t.name for t in self.op.tensors if t.role == "intermediate"}
         computed = {r for r in self.reductions for t in own if launch or (t in inner and r.partition(".")[0] == t)}
         return {i for r in computed for i in self.reductions[r]}

@@ -52,3 +52,13 @@ def test_other_views_are_refused(lines, id):
     found = getattr(caught.value, "errors", (caught.value,))
     assert [e.id for e in found] == [id]
     assert found[0].span is not None
+
+
+@pytest.mark.parametrize(
+    "lines", ["fuse i, j as f / tile f: 8 -> core / move X -> l1", "tile i: 8, j: 8 / move X as (j, i) -> l3"]
+)
+def test_a_size_in_a_subscript_is_no_index(lines):
+    op = "op f[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = X[M - 1 - i, j]\n"
+    X = np.arange(35, dtype=np.float32).reshape(5, 7)
+    program = compiled(op, "".join(f"    {x}\n" for x in lines.split(" / ")), "cpu:avx2")
+    assert (interpret(program, {"X": X})["Y"] == X[::-1]).all()
