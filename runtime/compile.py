@@ -377,7 +377,9 @@ def _op(module: Module, name: str | None, schedule: ScheduleDecl | None) -> Op:
             if len(names) == 1:
                 return module.ops[names[0]]
         if not module.ops:
-            raise NotInModule("the file has no op")
+            raise NotInModule(
+                "the file has no op", help="write one: `op NAME[SIZES](INPUTS) -> (OUTPUTS):`, or import a file that has it"
+            )
         raise AmbiguousChoice("the file has several ops; name one", help=f"op: one of {', '.join(module.ops)}")
     if name not in module.ops:
         raise NotInModule(f"no op `{name}`", help=did_you_mean(name, module.ops))

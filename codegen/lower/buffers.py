@@ -57,7 +57,11 @@ def memory_buffer(
         _note_idle_layout(ctx, tensor, layout, node)
     shape, strides, size = layout.shape, layout.strides, layout.size
     if size.constant is None:
-        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", at)
+        raise UnboundedTile(
+            f"the tile of `{tensor}` has no constant extent here",
+            at,
+            help="tile its indices above this line, or state a bound: `where N <= 4096`",
+        )
     name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, at), layout
 

@@ -165,9 +165,9 @@ class _Elaboration:
     def apply(self, line: syntax.Apply, env: Env, stack: tuple[str, ...]) -> tuple[syntax.Line, ...]:
         strategy = self.strategies.get(line.strategy)
         if strategy is None:
-            raise UnknownStrategy(
-                f"there is no strategy `{line.strategy}`", line.span, help=did_you_mean(line.strategy, self.strategies)
-            )
+            known = did_you_mean(line.strategy, self.strategies)
+            help = known or f"write one, `strategy {line.strategy}(...):`, or import the file that has it"
+            raise UnknownStrategy(f"there is no strategy `{line.strategy}`", line.span, help=help)
         if line.strategy in stack:
             help = "write out the lines that are meant, where the circle closes"
             circle = " -> ".join((*stack, line.strategy))
@@ -305,4 +305,4 @@ def arranged(m: syntax.Modifier, index: str, number: Expr) -> Expr:
     for name, e in m.maps:
         if name == index:
             return index_term(e, {unit: as_expr(Var("$unit"))}).subs({Var("$unit"): number})
-    raise BadArrange(f"`arrange` has no map for `{index}`", m.span)
+    raise BadArrange(f"`arrange` has no map for `{index}`", m.span, help=f"add `{index} = ...`")

@@ -90,7 +90,7 @@ def _slack(w: syntax.SizeCondition, left: Expr, right: Expr) -> list[Expr]:
             return [left - right - 1]
         case "==" | "=":
             return [left - right, right - left]
-    raise BadBound(f"`{w.op}` makes no bound", w.span)
+    raise BadBound(f"`{w.op}` makes no bound", w.span, help="bounds have `<`, `<=`, `>`, `>=` or `==`")
 
 
 def _most(a: int | None, b: int | None, pick) -> int | None:

@@ -164,7 +164,7 @@ def figures(decl: LimitDecl, diagnostics: Diagnostics) -> dict[str, float]:
             raise BadFact("a figure is a name and a number, such as `clock 1.41 GHz`", f.span)
         name = " ".join(words[:before])
         if name in found:
-            raise BadFact(f"`{name}` is stated twice", f.span)
+            raise BadFact(f"`{name}` is stated twice", f.span, help="leave one out")
         q = numbers[0]
         if q.count is not None:
             raise BadFact(f"`{quantity_text(q)}` is no plain number", q.span or f.span)
@@ -224,7 +224,7 @@ def _each(facts: tuple[Fact, ...], read: Any, diagnostics: Diagnostics) -> None:
 
 def _once(found: dict[str, Any], key: str, value: Any, f: Fact) -> None:
     if key in found:
-        raise BadFact(f"the {key} is stated twice", f.span)
+        raise BadFact(f"the {key} is stated twice", f.span, help="leave one out")
     found[key] = value
 
 

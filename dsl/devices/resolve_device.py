@@ -47,7 +47,13 @@ def resolve_devices(decls: Iterable[syntax.DeviceDecl], known: Mapping[str, Devi
         parent = decl.extends
         if parent in path:
             circle = " extends ".join([*path[path.index(parent) :], parent])
-            diagnostics.add(ExtendsCycle(f"these devices extend each other: {circle}", word_span(decl.span, parent, last=True)))
+            diagnostics.add(
+                ExtendsCycle(
+                    f"these devices extend each other: {circle}",
+                    word_span(decl.span, parent, last=True),
+                    help="leave one `extends` out",
+                )
+            )
             broken.update(path)
             return
         if parent in mine and parent not in resolved:
@@ -160,7 +166,7 @@ def _meant(item: Item, diagnostics: Diagnostics) -> tuple[Item, ...]:
 
 def _twice(what: str, second: syntax.Node, first: syntax.Node) -> DuplicateItem:
     labels = [Label(first.span, "first here")] if first.span is not None else []
-    return DuplicateItem(f"{what} is declared twice", second.span, labels=labels)
+    return DuplicateItem(f"{what} is declared twice", second.span, labels=labels, help="leave one out, or rename it")
 
 
 def _levels(items: list[Item], parent: Device, diagnostics: Diagnostics) -> tuple[dict[str, Level], dict[str, float]]:

@@ -77,7 +77,7 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
     emits: dict[str, str] = {}
     for e in decl.emits:
         if e.dialect in emits:
-            diagnostics.add(DuplicateItem(f"the text for {e.dialect} is given twice", e.span))
+            diagnostics.add(DuplicateItem(f"the text for {e.dialect} is given twice", e.span, help="leave one out"))
         emits[e.dialect] = e.text
     awaits = tuple(p if isinstance(p, str) else str(p.value) for p in decl.awaits.parts) if decl.awaits else None
     if decl.awaits and awaits and awaits[0] not in AWAITED:
@@ -93,7 +93,11 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
 def _body(decl: syntax.InstrDecl) -> tuple[Op, Statement, bool]:
     """The op an instruction computes, its statement, and whether it adds to what was there."""
     if len(decl.body) != 1:
-        raise InstructionBody(f"`{decl.name}` has {len(decl.body)} statements; an instruction is one", decl.span)
+        raise InstructionBody(
+            f"`{decl.name}` has {len(decl.body)} statements; an instruction is one",
+            decl.span,
+            help="write an instruction for each",
+        )
     assign = decl.body[0]
     operands = [t for t in (*decl.operands, *decl.results) if isinstance(t, syntax.TensorDecl)]
     outputs = tuple(t for t in operands if t.name == assign.target)
@@ -140,15 +144,23 @@ def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[st
             message = f"`{p.operand}` is no operand of `{decl.name}`"
             diagnostics.add(UnknownOperand(message, word_span(p.span, p.operand), help=did_you_mean(p.operand, known)))
         elif p.operand in places:
-            diagnostics.add(DuplicateItem(f"`{p.operand}` is placed twice", p.span))
+            diagnostics.add(DuplicateItem(f"`{p.operand}` is placed twice", p.span, help="leave one out"))
         else:
             places[p.operand] = p
     read = {load.tensor for load in loads(op.statements[0].value)} | {op.statements[0].target}
     for name in known:
         if name not in read:
-            diagnostics.add(InstructionBody(f"`{decl.name}` does not use its operand `{name}`", decl.span))
+            diagnostics.add(
+                InstructionBody(f"`{decl.name}` does not use its operand `{name}`", decl.span, help="leave the operand out")
+            )
         elif name not in places:
-            diagnostics.add(MissingPlace(f"`{decl.name}` has no place for `{name}`", decl.span))
+            diagnostics.add(
+                MissingPlace(
+                    f"`{decl.name}` has no place for `{name}`",
+                    decl.span,
+                    help=f"add `{name} in register at (lane, r): ...`, say",
+                )
+            )
     return {n: p for n, p in places.items() if n in read}
 
 
@@ -179,7 +191,11 @@ def _map(
             found[axis] = as_expr(0)
     for axis in axes:
         if axis not in found:
-            diagnostics.add(MissingMapAxis(f"the place of `{p.operand}` does not give the axis `{axis}`", p.span))
+            diagnostics.add(
+                MissingMapAxis(
+                    f"the place of `{p.operand}` does not give the axis `{axis}`", p.span, help=f"add `{axis} = ...`"
+                )
+            )
     return tuple(found[a] for a in axes) if len(diagnostics.errors) == before else None
 
 
@@ -275,7 +291,7 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                     help = "an instruction states `cost 4 cycles`, `latency 20`, `align A 16 B`"
                     raise BadFact(f"`{f.span.text if f.span else f.parts}` is not a fact of an instruction", f.span, help=help)
             if key in out:
-                raise BadFact(f"`{key}` is stated twice", f.span)
+                raise BadFact(f"`{key}` is stated twice", f.span, help="leave one out")
             out[key] = value
         except UserError as e:
             diagnostics.add(e)

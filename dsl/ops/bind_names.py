@@ -84,7 +84,11 @@ class _Binding:
         for axis, name in enumerate(a.indices):
             where = _target_spot(a, name)
             if any(b.name == name for b in out):
-                error = DuplicateIndex(f"index `{name}` stands twice in `{a.target}[{', '.join(a.indices)}]`", where)
+                error = DuplicateIndex(
+                    f"index `{name}` stands twice in `{a.target}[{', '.join(a.indices)}]`",
+                    where,
+                    help="name each axis by an index of its own",
+                )
                 self.diagnostics.add(error)
                 continue
             self._check_name(name, where)
@@ -98,12 +102,16 @@ class _Binding:
     def _check_name(self, name: str, span) -> None:
         n = self.names
         if name in RESERVED:
-            self.diagnostics.add(ReservedName(f"`{name}` cannot name an index: it is a word of the language", span))
+            self.diagnostics.add(
+                ReservedName(f"`{name}` cannot name an index: it is a word of the language", span, help="take another name")
+            )
         elif name in n.spans or name in n.tensors:
             what = "tensor" if name in n.tensors else "size" if name in n.dims or name in n.derived else "parameter"
             first = n.spans.get(name)
             labels = [Label(first, "declared here")] if first is not None else []
-            self.diagnostics.add(ShadowedName(f"index `{name}` has the name of a {what} of the op", span, labels=labels))
+            self.diagnostics.add(
+                ShadowedName(f"index `{name}` has the name of a {what} of the op", span, labels=labels, help="rename the index")
+            )
 
     # -- values
 
@@ -206,11 +214,15 @@ class _Binding:
             where = word_span(n.span, name)
             outer = next((b for b in scope if b.name == name), None)
             if any(b.name == name for b in own):
-                raise self.fail(DuplicateIndex(f"index `{name}` stands twice in one reduction", where))
+                raise self.fail(DuplicateIndex(f"index `{name}` stands twice in one reduction", where, help="name it once"))
             if outer is not None:
                 labels = [Label(outer.span, "bound here")] if outer.span is not None else []
                 if outer.reduced:
-                    raise self.fail(ShadowedName(f"index `{name}` is already reduced around here", where, labels=labels))
+                    raise self.fail(
+                        ShadowedName(
+                            f"index `{name}` is already reduced around here", where, labels=labels, help="rename one of them"
+                        )
+                    )
                 message = f"index `{name}` of `{self.assign.target}` is also reduced"
                 raise self.fail(ReducedAndFree(message, where, labels=labels, help="give the reduction an index of its own"))
             self._check_name(name, where)
@@ -239,7 +251,9 @@ class _Binding:
         if tensor is not None and len(n.subscripts) != len(tensor.shape):
             axes = f"[{', '.join(map(str, tensor.shape))}]"
             message = f"`{n.tensor}` has {len(tensor.shape)} axes, {axes}; {len(n.subscripts)} subscripts are given"
-            raise self.fail(WrongRank(message, n.span))
+            each = ", ".join("ijklmnpqrstuvw"[: len(tensor.shape)])
+            help = f"give a subscript for each axis: `{n.tensor}[{each}]`, say" if each else f"write `{n.tensor}` alone"
+            raise self.fail(WrongRank(message, n.span, help=help))
         subscripts = []
         for axis, s in enumerate(n.subscripts):
             plain = next((b for b in scope if isinstance(s, syntax.Name) and b.name == s.id), None)
@@ -280,10 +294,18 @@ class _Binding:
             way = "there are no recurrences; a running sum is written `sum(j) where(j <= i, X[j], 0)`"
             raise self.fail(SelfReference(f"`{n.tensor}` is read by the statement that defines it", n.span, help=way))
         if n.tensor in self.later:
-            raise self.fail(UsedBeforeDefinition(f"`{n.tensor}` is read before the statement that defines it", n.span))
+            raise self.fail(
+                UsedBeforeDefinition(
+                    f"`{n.tensor}` is read before the statement that defines it",
+                    n.span,
+                    help="write that statement above this one",
+                )
+            )
         if n.tensor not in self.names.tensors:
             if n.tensor in self.names.sizes:
-                raise self.fail(UnknownTensor(f"`{n.tensor}` is a number, it has no elements", n.span))
+                raise self.fail(
+                    UnknownTensor(f"`{n.tensor}` is a number, it has no elements", n.span, help=f"write `{n.tensor}` alone")
+                )
             help = did_you_mean(n.tensor, self.names.tensors)
             raise self.fail(UnknownTensor(f"there is no tensor `{n.tensor}`", word_span(n.span, n.tensor), help=help))
         return self.names.tensors[n.tensor]

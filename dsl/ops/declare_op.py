@@ -76,12 +76,14 @@ class OpNames:
     def take(self, name: str, span: Span | None, what: str, diagnostics: Diagnostics) -> bool:
         """Notes a new name; False, with a diagnostic, where it is taken or reserved."""
         if name in RESERVED:
-            diagnostics.add(ReservedName(f"`{name}` cannot name a {what}: it is a word of the language", span))
+            diagnostics.add(
+                ReservedName(f"`{name}` cannot name a {what}: it is a word of the language", span, help="take another name")
+            )
             return False
         if name in self.spans:
             first = self.spans[name]
             labels = [Label(first, "first here")] if first is not None and first != span else []
-            diagnostics.add(DuplicateName(f"`{name}` is declared twice", span, labels=labels))
+            diagnostics.add(DuplicateName(f"`{name}` is declared twice", span, labels=labels, help="rename one of them"))
             return False
         self.spans[name] = span
         return True
@@ -109,7 +111,11 @@ def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> OpNames:
             if isinstance(t, syntax.TensorDecl) and names.take(t.name, word_span(t.span, t.name), "tensor", diagnostics):
                 names.tensors[t.name] = _tensor(t, role, names, diagnostics)
     if not decl.outputs:
-        diagnostics.add(NoOutputs(f"op `{decl.name}` has no outputs", word_span(head, decl.name)))
+        diagnostics.add(
+            NoOutputs(
+                f"op `{decl.name}` has no outputs", word_span(head, decl.name), help="name them below `->`: `-> (Y: f32[N])`"
+            )
+        )
     _check_inferable(decl, names, diagnostics)
     for var, definition in names.derived.values():
         require_natural(definition, f"{var} = {definition} >= 0", names)
@@ -142,7 +148,13 @@ def _default(p: syntax.IntParam, diagnostics: Diagnostics) -> int | None:
     except UserError:
         value = None
     if value is None:
-        diagnostics.add(BadDefault(f"the default of `{p.name}` is not a constant integer", p.default.span or p.span))
+        diagnostics.add(
+            BadDefault(
+                f"the default of `{p.name}` is not a constant integer",
+                p.default.span or p.span,
+                help=f"write a number: `{p.name}: int = 3`, say",
+            )
+        )
         return 0
     return value
 

@@ -103,7 +103,13 @@ def _statements(
         defined[a.target] = a
     for t in decl.outputs:
         if t.name not in defined.keys() | attempted and t.name in declared:
-            diagnostics.add(NeverAssigned(f"output `{t.name}` is never assigned", word_span(t.span, t.name)))
+            diagnostics.add(
+                NeverAssigned(
+                    f"output `{t.name}` is never assigned",
+                    word_span(t.span, t.name),
+                    help=f"add `{t.name}[...] = ...`, or leave the output out",
+                )
+            )
     return out
 
 
@@ -125,23 +131,27 @@ def _check_target(
     if a.target in defined:
         first = word_span(defined[a.target].span, a.target)
         labels = [Label(first, "first here")] if first is not None else []
-        raise AssignedTwice(f"`{a.target}` is assigned twice", where, labels=labels)
+        raise AssignedTwice(
+            f"`{a.target}` is assigned twice", where, labels=labels, help="give one of the results another name"
+        )
     if a.target in outputs:
         t = declared.get(a.target)
         if t is not None and len(t.shape) != len(a.indices):
             labels = [Label(t.span, "declared here")] if t.span is not None else []
             message = f"`{a.target}` has {len(t.shape)} axes; {len(a.indices)} indices are given"
-            raise WrongRank(message, where, labels=labels)
+            raise WrongRank(message, where, labels=labels, help="name each axis of the output by an index of its own")
         return
     if a.target in names.tensors:
-        raise AssignedInput(f"`{a.target}` is an input; a statement cannot assign it", where)
+        raise AssignedInput(
+            f"`{a.target}` is an input; a statement cannot assign it", where, help="give the result a name of its own"
+        )
 
     if a.target in RESERVED:
-        raise ReservedName(f"`{a.target}` cannot name a tensor: it is a word of the language", where)
+        raise ReservedName(f"`{a.target}` cannot name a tensor: it is a word of the language", where, help="take another name")
     if a.target in names.spans:
         first = names.spans[a.target]
         labels = [Label(first, "declared here")] if first is not None else []
-        raise DuplicateName(f"`{a.target}` is a size or a parameter already", where, labels=labels)
+        raise DuplicateName(f"`{a.target}` is a size or a parameter already", where, labels=labels, help="take another name")
 
 
 def _typed(

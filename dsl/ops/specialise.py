@@ -14,6 +14,8 @@ from ..support.fast_replace import replace
 from .check_accesses import check_accesses
 from .unify_axes import map_exprs
 
+WHOLE = "a size is a whole number from 0 to 2**63 - 1"
+
 
 def bind_params(op: Op, values: Mapping[str, int] | None = None) -> Op:
     """`op` with numbers for all its parameters: `values`, else their defaults.
@@ -57,26 +59,27 @@ def specialise(op: Op, sizes: Mapping[str, int]) -> Op:
     numbers = {name: _integer(name, value) for name, value in sizes.items()}
     for name, value in numbers.items():
         if value < 0:
-            raise BadSize(f"size `{name}` of op `{op.name}` is negative: {value}")
+            raise BadSize(f"size `{name}` of op `{op.name}` is negative: {value}", help=WHOLE)
     special = _substitute(op, numbers)
     for t in special.tensors:
         count = [e.constant for e in t.shape]
         if None not in count and prod(count) >= 2**63:  # type: ignore[arg-type]
             raise SizeOverflow(
-                f"`{t.name}` of op `{op.name}` would have {' x '.join(map(str, count))} elements; 2^63 is too many"
+                f"`{t.name}` of op `{op.name}` would have {' x '.join(map(str, count))} elements; 2^63 is too many",
+                help="take smaller sizes",
             )
     return special
 
 
 def _integer(name: str, value: object) -> int:
     if isinstance(value, bool):
-        raise BadSize(f"`{name}` must be an integer, not {value!r}")
+        raise BadSize(f"`{name}` must be an integer, not {value!r}", help=WHOLE)
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise BadSize(f"`{name}` must be an integer, not {value!r}") from None
+        raise BadSize(f"`{name}` must be an integer, not {value!r}", help=WHOLE) from None
     if abs(number) >= 2**63:
-        raise BadSize(f"`{name}` does not fit 64 bits: {number}")
+        raise BadSize(f"`{name}` does not fit 64 bits: {number}", help=WHOLE)
     return number
 
 

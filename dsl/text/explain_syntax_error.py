@@ -105,7 +105,7 @@ def character(source: Source, at: int) -> UserError:
     elif not way and ch.isalpha():
         way = "names are made of A-Z, a-z, 0-9 and `_`"
     shown = f"`{ch}` ({name.lower()})" if ch.isprintable() and not ch.isspace() else f"the character {name.lower()}"
-    return text_errors.StrangeCharacter(f"{shown} means nothing here", span, help=way)
+    return text_errors.StrangeCharacter(f"{shown} means nothing here", span, help=way or "leave it out")
 
 
 class _Token:

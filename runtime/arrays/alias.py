@@ -27,7 +27,8 @@ def refuse_overlaps(
     for j, (w, r) in enumerate(zip(written, results, strict=True)):
         for k in range(j):
             if np.may_share_memory(w, written[k]) and w.size and written[k].size:
-                raise OutputOverlap(f"out `{outputs[j].name}` shares memory with out `{outputs[k].name}`")
+                message = f"out `{outputs[j].name}` shares memory with out `{outputs[k].name}`"
+                raise OutputOverlap(message, help="pass arrays that share no memory")
         start = addresses[first + j]
         for i, x in enumerate(arrays):
             if w is r and start < addresses[i] + x.nbytes and addresses[i] < start + r.nbytes:

@@ -23,6 +23,7 @@ from .data_pointer import address_of
 _HOST = {1: "cpu", 3: "cuda host", 11: "rocm host"}  # kinds of devices of DLPack whose memory a CPU can read
 _BITS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # torch types that DLPack to NumPy lacks
 
+WRITABLE = "pass an array that can be written, such as a copy, or leave `out` out"  # the way out of OutputReadOnly
 _LARGE, _LINE = 1 << 20, 64  # bytes
 
 Back = Callable[[np.ndarray], Any]
@@ -78,11 +79,13 @@ def writable(x: Any, tensor: Tensor) -> np.ndarray:
         try:
             array = np.asarray(x.numpy())
         except Exception as error:
-            raise OutputReadOnly(f"out `{tensor.name}` cannot be written: {error}") from None
+            raise OutputReadOnly(f"out `{tensor.name}` cannot be written: {error}", help=WRITABLE) from None
     if not array.flags.writeable:
-        raise OutputReadOnly(f"out `{tensor.name}` is a read-only array")
+        raise OutputReadOnly(f"out `{tensor.name}` is a read-only array", help=WRITABLE)
     if isinstance(x, np.ndarray) and not np.may_share_memory(array, x) and array.size:
-        raise ArgumentType(f"out `{tensor.name}` is not in this machine's byte order")
+        raise ArgumentType(
+            f"out `{tensor.name}` is not in this machine's byte order", help="leave `out` out: the call makes an array"
+        )
     return array
 
 

@@ -265,7 +265,8 @@ class DeviceKernel(Kernel):
                     continue
                 if i >= inputs:
                     raise OutputOverlap(
-                        f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[i - inputs].name}`"
+                        f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[i - inputs].name}`",
+                        help="pass arrays that share no memory",
                     )
                 refuse_overlap(self.op, self._outputs[j], self._inputs[i], start == addresses[i] and size == plan.nbytes[i])
 

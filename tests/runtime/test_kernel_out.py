@@ -39,8 +39,9 @@ def test_out_of_the_wrong_kind(gemm):
         gemm(a, b, out=(ones(2, 2), ones(2, 2)))
     c = ones(2, 2)
     c.flags.writeable = False
-    with pytest.raises(OutputReadOnly):
+    with pytest.raises(OutputReadOnly) as refused:
         gemm(a, b, out=c)
+    assert "leave `out` out" in (refused.value.help or "")
     with pytest.raises(ArgumentType, match="byte order"):
         gemm(a, b, out=ones(2, 2).astype(">f4"))
 
@@ -90,8 +91,9 @@ def test_two_outputs_may_not_share_memory(fakes):
     y, z = k(counted(4))
     assert (y[3], z[3]) == (3, 4)
     memory = ones(6)
-    with pytest.raises(OutputOverlap):
+    with pytest.raises(OutputOverlap) as refused:
         k(counted(4), out=(memory[:4], memory[2:]))
+    assert refused.value.help == "pass arrays that share no memory"
     assert k(counted(4), out=(memory[:4], ones(4)))[0] is not None
     x = counted(4)
     with pytest.raises(OutputOverlap):

@@ -210,7 +210,7 @@ def size(session: Session, arguments: list[str]) -> None:
                 f"nothing here has a size `{name}`", help=did_you_mean(name, sorted(known)) or "declare an op first"
             )
         if value < 0 and known[name]:
-            raise BadSize(f"a size is 0 or more, and not {value}")
+            raise BadSize(f"a size is 0 or more, and not {value}", help=f"`{name} = {-value}`, say")
     values = {**session.now.values, **given} if given else {}
     after = replace(session.now, values=values)
     shown = "sizes: " + (", ".join(f"{n}={v}" for n, v in values.items()) or "open")

@@ -43,7 +43,11 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
     for a in axes:
         r = ranges[a.index]
         if r.strided_runs:
-            raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", tile.span)
+            raise UnboundedTile(
+                f"`{a.index}` still has strided chunks; tile it one after another first",
+                tile.span,
+                help=f"`tile {a.index}: ...` above this line",
+            )
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
         count = tile_count(low, r, a, "shaped" if adjacent else kind, tile)
         # Of tiles dealt out one after another (ONCE), those of what nothing here has are one: it would be done again in each.

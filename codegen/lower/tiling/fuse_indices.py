@@ -29,7 +29,7 @@ def fuse_indices(focus: Focus, node: Fuse | syntax.Fuse) -> Focus:
                 help="write the `fuse` above the tiles, and above what is held",
             )
     if node.name in ranges and node.name not in node.indices:
-        raise BadFuse(f"the name `{node.name}` is taken", node.span)
+        raise BadFuse(f"the name `{node.name}` is taken", node.span, help="give the fused index a name of its own")
     parts = tuple((i, ranges[i].size, ranges[i].base) for i in node.indices)
     size: Expr = as_expr(1)
     for _, e, _ in parts:
@@ -53,7 +53,11 @@ def _fuse_computation(w: Computation, node: Fuse | syntax.Fuse, parts) -> Comput
     if not free and not reduced:
         return w
     if free != mine and reduced != mine:
-        raise BadFuse("fused indices are all free or all reduced", node.span)
+        one, other = sorted(free), sorted(reduced)
+        help = "fuse free indices with each other, and reduced ones with each other"
+        if one and other:
+            help = f"in the statement of `{w.name.rstrip('@~')}` {_listed(one)} free, and {_listed(other)} reduced: {help}"
+        raise BadFuse("fused indices are all free or all reduced", node.span, help=help)
     # a component may carry the name of the fused index (`fuse m, n as m`): its own name gets a mark
     new = {c: c + "~" for c in mine if c == node.name}
     names = {Var(c): as_expr(Var(n)) for c, n in new.items()}
@@ -77,3 +81,7 @@ def _fuse_computation(w: Computation, node: Fuse | syntax.Fuse, parts) -> Comput
         outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
         fused=(*w.fused, (node.name, tuple((new.get(c, c), e, b) for c, e, b in parts))),
     )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names) + (" is" if len(names) == 1 else " are")

@@ -96,3 +96,45 @@ def test_registers_of_two_layouts_are_named_as_the_author_does():
     text += "schedule s for f:\n    tile i: 6\n    keep Y in register:\n        tile i: 3\n        compute\n    compute\n"
     with pytest.raises(UserError, match="`Y` has two register layouts: 6 here, 2 x 3 at its other use"):
         andiron.compile(text, schedule="s", target="cuda:sm_80")
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        (VECTOR.format("X[i, i]"), "give a subscript for each axis: `X[i]`, say"),
+        ("op f[N](X: f32[N], s: f32) -> (Y: f32[N]):\n    Y[i] = X[i] * s[0]\n", "write `s` alone"),
+        (VECTOR.format("X[i] § 2.0"), "leave it out"),
+        (
+            VECTOR.format("X[i]") + "schedule s for f:\n    apply rows(4)\n",
+            "write one, `strategy rows(...):`, or import the file",
+        ),
+        (
+            "op f[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) X[i, j]\nschedule s for f:\n    fuse i, j as k\n",
+            "fuse free indices with each other, and reduced ones with each other",
+        ),
+    ],
+)
+def test_a_refusal_has_a_way_out(text, way):
+    with pytest.raises(UserError) as found:
+        checked(text)
+    assert way in (found.value.help or "")
+
+
+def checked(text: str) -> None:
+    """Raises the mistake of the text, or of its one schedule."""
+    for error in check_schedules(andiron.loads(text)):
+        raise error
+
+
+def test_a_size_that_is_none_says_what_sizes_are():
+    for size in (-1, 2.5, True, 2**63):
+        with pytest.raises(UserError) as found:
+            andiron.compile(VECTOR.format("X[i]"), target="cpu:generic", N=size)
+        assert found.value.help == "a size is a whole number from 0 to 2**63 - 1"
+
+
+def test_a_file_without_an_op_says_how_one_is_written():
+    with pytest.raises(UserError, match="the file has no op") as found:
+        andiron.compile("device d extends sm_80:\n    units 4\n", target="cpu:generic")
+    assert found.value.help is not None
+    assert found.value.help.startswith("write one: `op NAME[SIZES]")
