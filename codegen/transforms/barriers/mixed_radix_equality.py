@@ -3,6 +3,7 @@
     8*m + i = 8*m' + i',  0 <= i, i' < 8        =>   m = m', i = i'
     x/c = y/c, x % c = y % c                    =>   x = y            (c any expression)
     x/d % c = y/d % c, x % d = y % d            =>   x % (c*d) = y % (c*d)
+    x % (c*d*e) = y % (c*d*e)                   =>   x/d % c = y/d % c
     x/c = y/c                                   =>   x/(c*d) = y/(c*d)
     x/c = k                                     =>   x % c = x - c*k
     x % c = (x + k) % c                         =>   c | k            (rotating stages)
@@ -40,6 +41,7 @@ class MixedRadixEquality:
         self._twins: list[tuple[Fn, Fn]] = []  # equal functions
         self._quotients: set[Fn] = set()  # those that the equalities speak of
         self._remainders: set[int] = set()  # by what numbers
+        self._middle: set[tuple[int, int]] = set()  # (d, c) of the digits x/d % c that the equalities speak of
         for f in facts:
             for atom, _ in f.terms:
                 self._facts.setdefault(atom, []).append(f)
@@ -52,6 +54,7 @@ class MixedRadixEquality:
         spoken = {f for pair in todo for e in pair for f in functions(e)}
         self._quotients |= {f for f in spoken if f.kind == "div"}
         self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
+        self._middle |= {digit for f in spoken if (digit := _middle_digit(f)) is not None}
         looked = -1  # how much was equal when it was last looked what follows
         for _ in range(_ROUNDS + len(spoken)):  # each round takes a digit off at least, and all are spoken of
             for x, y in todo:
@@ -188,6 +191,8 @@ class MixedRadixEquality:
                     raise Contradiction
                 if self.same(x // by, y // by) if f.kind == "mod" else self._same_rest(x, y, by):
                     out.append((x, y))
+                elif f.kind == "mod" and by.constant:
+                    out += self._finer(x, y, by.const)
                 elif f.kind == "div" and by.constant:
                     out += self._coarser(x, y, by.const)
         return out
@@ -203,6 +208,19 @@ class MixedRadixEquality:
         """The quotients by multiples of `by` that are spoken of."""
         spoken = {q.args[1].const for q in self._quotients if q.args[1].constant and self.same(q.args[0], y)}
         return [(x // c, y // c) for c in sorted(spoken) if not c % by and not self.same(x // c, y // c)]
+
+    def _finer(self, x: Expr, y: Expr, by: int) -> list[Pair]:
+        """The digits inside of x % `by` = y % `by` that are spoken of."""
+        digits = [((x // d) % c, (y // d) % c) for d, c in sorted(self._middle) if not by % (c * d)]
+        return [pair for pair in digits if not self.same(*pair)]
+
+
+def _middle_digit(f: Fn) -> tuple[int, int] | None:
+    """(d, c), where `f` is x/d % c."""
+    inner = _single(f.args[0]) if f.kind == "mod" and f.args[1].constant else None
+    if not isinstance(inner, Fn) or inner.kind != "div" or not inner.args[1].constant:
+        return None
+    return inner.args[1].const, f.args[1].const
 
 
 def _split(e: Expr, size: int) -> tuple[Expr, Expr]:

@@ -26,6 +26,7 @@ def forms():
         st.builds(lambda n, m, c, k: lambda v: c * ((v[n] + 6 * v[m]) // k), names, names, small, small),
         st.builds(lambda n, m, c, k: lambda v: c * ((v[n] + 6 * v[m]) % k), names, names, small, small),
         st.builds(lambda n, m, c: lambda v: c * xor(v[n], v[m] % 4), names, names, small),
+        st.builds(lambda n, m, c, d: lambda v: xor(v[n], (v[m] + 6 * v[n]) // d % c), names, names, small, small),
     )
     return st.builds(lambda ts: lambda v: sum((t(v) for t in ts), as_expr(0)), st.lists(term, min_size=1, max_size=4))
 
@@ -97,6 +98,14 @@ def test_swizzle():
     row, row2, column, column2 = t // 8, t2 // 8, t % 8, t2 % 8
     assert same([(row, row2), (xor(column, row % 8), xor(column2, row2 % 8))], t, t2)
     assert not same([(xor(column, row % 8), xor(column2, row2 % 8))], t, t2)
+
+
+def test_a_swizzle_by_a_digit_in_the_middle():
+    """The row of a lane is equal, and with it the digit of it that permutes the columns."""
+    lane, lane2 = Var("l", 0, 31), Var("l'", 0, 31)
+    columns = [(x // 8 % 2 + 2 * xor(x // 16, x // 2 % 2)) for x in (lane, lane2)]
+    assert same([(lane % 8, lane2 % 8), tuple(columns)], lane, lane2)
+    assert not same([(lane % 2, lane2 % 2), tuple(columns)], lane, lane2)
 
 
 def test_one_value_left():
