@@ -13,6 +13,7 @@ from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.ops.specialise import bind_params
 from andiron.tools.cli import main
 
+from ..support.gemm_file import GEMM_OP as GEMM
 from ..support.library.cases import library
 
 OPS = (
@@ -20,10 +21,6 @@ OPS = (
     "depthwise_conv2d",
 )
 DEVICES = ("cpu:generic", "cpu:avx512", "sm_80", "gfx90a")
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from andiron.codegen.schedule.statement_reference import STATEMENTS
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import NotOneLine
 
-GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
+from ..support.gemm_file import GEMM_OP as GEMM
+
 BLIS = """\
 schedule blocked for gemm on cpu:avx2:
     tile n: 4096

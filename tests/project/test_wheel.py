@@ -12,12 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ..support.gemm_file import GEMM_OP as GEMM
 from ..support.paths import ROOT
-
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
 
 
 def run(*command, **options):

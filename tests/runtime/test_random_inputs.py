@@ -12,12 +12,14 @@ from andiron.runtime.random_inputs import default_sizes, random_inputs
 from andiron.tools.einsum import einsum_of
 from andiron.tools.size_arguments import BadAssignment, assignments
 
+from ..support.gemm_file import GEMM_OP
+
 
 def op_of(text):
     return resolve_op(parse(Source("<test>", text)).declarations[0])
 
 
-GEMM = op_of("op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n")
+GEMM = op_of(GEMM_OP)
 CONV = op_of(
     "op conv[N, C, H, W, O, R, S](I: f32[N, C, H, W], F: f32[O, C, R, S]) -> (Y: f32[N, O, P, Q])\n"
     "        where P = H - R + 1, Q = W - S + 1:\n"

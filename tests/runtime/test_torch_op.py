@@ -8,10 +8,8 @@ import andiron
 import pytest
 from andiron.dsl.errors.run import NoPackage
 
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
+from ..support.gemm_file import GEMM_OP as GEMM
+
 ROWS = """\
 op rows[M, N](X: f32[M, N]) -> (S: f32[M], P: i64[M]):
     S[i] = sum(j) X[i, j]

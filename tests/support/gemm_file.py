@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-GEMM = """\
+GEMM_OP = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     C[m, n] = sum(k) A[m, k] * B[k, n]
-
+"""
+GEMM = f"""\
+{GEMM_OP}
 schedule rows for gemm:
     tile m: 4
     auto

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from andiron.tools.repl.session import Session
 
-GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
-
 
 class Talk:
     """A session, and what it last said."""

@@ -29,6 +29,7 @@ from andiron.dsl.semantics.reference import reference
 from andiron.dsl.values import Masked, transform
 
 from ...support.edit_programs import edited
+from ...support.gemm_file import GEMM_OP as GEMM
 from ...support.library.cases import cases, library
 from ...support.library.ops import OPS
 
@@ -63,7 +64,6 @@ class Broken:
 SUM = "op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n"
 BIGGEST = "op biggest[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = max(n) X[m, n]\n"
 PLACE = "op place[M, N](X: f32[M, N]) -> (Y: i64[M]):\n    Y[m] = argmax(n) X[m, n]\n"
-GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
 SOFT = """op soft[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
     top[m] = max(n) X[m, n]
     e[m, n] = exp(X[m, n] - top[m])

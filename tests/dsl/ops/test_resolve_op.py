@@ -9,6 +9,8 @@ from andiron.dsl.text.parser import parse_text
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Const, IndexValue, Load
 
+from ...support.gemm_file import GEMM_OP
+
 F16, F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f16", "f32", "f64", "i32", "i64", "bool"))
 
 
@@ -36,7 +38,7 @@ op conv[W, S](I: f32[W], F: f32[S], stride: int = 1, pad: int = 0) -> (Y: f32[Q]
 
 
 def test_gemm():
-    gemm = op("op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n")
+    gemm = op(GEMM_OP)
     (s,) = gemm.statements
     assert (s.target, s.indices, s.reduction.kind, s.reduction.indices) == ("C", ("m", "n"), "sum", ("k",))
     assert [(i, str(e)) for i, e in s.ranges] == [("m", "M"), ("n", "N"), ("k", "K")]

@@ -11,7 +11,8 @@ from andiron.dsl.errors.run import ArgumentShape, OutputOverlap, SizeRefused
 from andiron.dsl.errors.target import UnknownTarget
 from andiron.dsl.module import loads
 
-GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
+from ...support.gemm_file import GEMM_OP as GEMM
+
 UPDATE = (
     "op update[M, N, K](A: f32[M, K], B: f32[K, N], C: f32[M, N]) -> (D: f32[M, N]):\n"
     "    D[m, n] = (sum(k) A[m, k] * B[k, n]) + 0.5 * C[m, n]\n"

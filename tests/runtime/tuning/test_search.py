@@ -17,10 +17,8 @@ from andiron.runtime.tuning import worker_client as benches
 from andiron.runtime.tuning.tuning_store import load_record
 from andiron.runtime.tuning.worker_client import WorkerClient, WorkerFailed
 
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
+from ...support.gemm_file import GEMM_OP as GEMM
+
 PARAM = """
 schedule rows for gemm:
     param R in 1, 2, 4

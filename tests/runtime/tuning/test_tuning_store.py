@@ -18,10 +18,8 @@ from andiron.runtime.compile import resolve_request
 from andiron.runtime.storage.cache import Cache, cache
 from andiron.runtime.tuning.tuning_store import TunedRecord, load_record, record_key, store_record
 
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
+from ...support.gemm_file import GEMM_OP as GEMM
+
 SIZES = {"M": 61, "N": 47, "K": 33}
 TUNE = """
 import sys, andiron

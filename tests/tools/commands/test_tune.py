@@ -10,10 +10,8 @@ import pytest
 from andiron.runtime.tuning import racing, search
 from andiron.tools.cli import main
 
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
+from ...support.gemm_file import GEMM_OP as GEMM
+
 SIZES = ["--size", "M=61,N=47,K=33"]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ...support.repl import GEMM, Talk
+from ...support.gemm_file import GEMM_OP as GEMM
+from ...support.repl import Talk
 
 
 @pytest.fixture

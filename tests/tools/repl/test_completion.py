@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from andiron.tools.repl.completion import completions
 
-from ...support.repl import GEMM
+from ...support.gemm_file import GEMM_OP as GEMM
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 import pytest
 from andiron.tools import cli
 
-from ...support.repl import GEMM
+from ...support.gemm_file import GEMM_OP as GEMM
 
 
 def piped(monkeypatch, capsys, text: str) -> tuple[int, str, str]:

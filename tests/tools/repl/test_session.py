@@ -9,7 +9,8 @@ from andiron.dsl.errors.repl import NothingToDo, NothingToSchedule, NotUnderstoo
 from andiron.tools.repl.session import cells
 from andiron.tools.repl.state import declarations, draft_of
 
-from ...support.repl import GEMM, Talk
+from ...support.gemm_file import GEMM_OP as GEMM
+from ...support.repl import Talk
 
 # ---------------------------------------------------------------- lines
 
