@@ -20,10 +20,10 @@ from .line_builders import is_all_open, tile_text
 from .rank import AUTO, meant
 from .rule_lines import rule_lines
 
-# iterations, buffers, elements, rows of tiles: loads of 4 iterations overlap, 2 buffers let a copy run ahead, 1 element
-# avoids bank conflicts [estimate]
+# iterations, buffers, elements, rows of tiles: loads of 4 iterations overlap, 2 buffers let a copy run ahead, 1 element avoids
+# bank conflicts [estimate; test_modifiers_that_are_left_open_get_numbers]
 DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
-_VECTORS = (8, 4, 2)  # elements: of a vector access [tried]
+_VECTORS = (8, 4, 2)  # elements: of a vector access [tried; test_modifiers_that_are_left_open_get_numbers]
 
 
 def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines:

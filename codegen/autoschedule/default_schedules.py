@@ -21,7 +21,8 @@ from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
 
-# columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products]
+# columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products;
+# test_each_number_of_columns_has_one]
 FEW_COLUMNS = 4
 
 

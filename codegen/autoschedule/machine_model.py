@@ -23,7 +23,8 @@ RESERVED = 40  # registers: of a thread that are not for elements [estimate; tes
 CACHE_RATES = (128.0, 40.0, 12.0)
 WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate; test_first_candidates]
 DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate; test_first_candidates]
-# ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate]
+# ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate;
+# test_first_candidates]
 WAYS = 16
 
 

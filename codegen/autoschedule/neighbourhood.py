@@ -19,8 +19,8 @@ from ...dsl.support.fast_replace import replace
 from .line_builders import resize_line, resize_panels
 
 Choice = tuple[str, int]  # an index and a size
-_GROUPS = (4, 2, 8)  # elements: a block that stands for no block [tried]
-_SMALL = 64  # elements: sizes up to it also change by one step [tried]
+_GROUPS = (4, 2, 8)  # elements: a block that stands for no block [tried; test_sizes_beside_one]
+_SMALL = 64  # elements: sizes up to it also change by one step [tried; test_sizes_beside_one]
 
 
 def neighbouring_schedules(

@@ -38,7 +38,9 @@ AUTO: Lines = (syntax.AutoLine(),)
 FEW = 64  # candidates: of a nest that are compared one by one [limit]
 MANY = 1000  # candidates: beyond it only those near the best are costed at smaller sizes [limit]
 AT_ONCE = 8192  # numbers: of an array, some dozens of which fit the inner caches [limit]
-FAR_OFF = 3.0  # times: the best at the largest sizes; no gain at smaller sizes makes up for more [estimate]
+# times: the best at the largest sizes; no gain at smaller sizes makes up for more [estimate;
+# test_what_is_far_off_at_the_largest_sizes_is_out]
+FAR_OFF = 3.0
 SAME = 0.01  # log of times: candidates within it count as equal, the precision of the model [estimate; test_first_candidates]
 
 

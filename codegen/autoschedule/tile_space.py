@@ -17,11 +17,10 @@ import numpy as np
 
 Tiles = dict[str, np.ndarray]  # axis -> extents, one a tile [tiles]; or those that go with every tile [extents, 1]
 
-MULTIPLES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # multiples: of the least tile [tried]
 _STEPS = 2  # tiles: the next larger ones that are followed from each tile [limit; test_first_candidates]
 
 
-def tile_multiples(base: int, extent: int, most: int, multiples: Sequence[int] = MULTIPLES) -> tuple[int, ...]:
+def tile_multiples(base: int, extent: int, most: int, multiples: Sequence[int]) -> tuple[int, ...]:
     """Multiples of `base` up to the first that covers `extent`, none beyond `most`; `base` itself at least."""
     out = [base]
     for n in multiples:

@@ -20,7 +20,7 @@ from ..tile_space import even_tiles, near_equal_tiles
 from .matmul_cost import Blocking
 from .matmul_model import MatmulModel
 
-DEPTHS = (64, 128, 256)  # channels: a block of the reduction [tried]
+DEPTHS = (64, 128, 256)  # channels: a block of the reduction [tried; test_sizes_tried]
 ROWS = 12  # output points: the most of a register tile [tried; test_first_candidates]
 
 

@@ -37,8 +37,8 @@ ROWS = 32  # rows: that a core takes at once [measured: default-nests; test_firs
 CHUNK = 16384  # elements: of a row, that a core takes at once [measured: default-nests; test_first_candidates]
 FLAT = 64  # elements: a block of a transpose along the tensor that is written [measured: default-nests; test_first_candidates]
 LONG = 1024  # elements: a block of a transpose along the tensor that is read [measured: default-nests; test_first_candidates]
-STRIP = 8192  # bytes: of a row, that a core takes at once in register strips [measured: default-nests]
-DEEP = 8  # rows: that a register strip adds up before it moves on [measured: default-nests]
+STRIP = 8192  # bytes: of a row, that a core takes at once in register strips [measured: default-nests; test_first_candidates]
+DEEP = 8  # rows: that a register strip adds up before it moves on [measured: default-nests; test_first_candidates]
 ARGUMENTS = ("argmax", "argmin")
 
 

@@ -21,18 +21,20 @@ CROWDED = 0.1  # share: of the time of loads that arithmetic hides, which is add
 ENTER = 40.0  # cycles: to begin and end a register tile [estimate; test_first_candidates]
 COPY = 0.15  # cycles: to pack an element that stays beside its neighbours [estimate; test_first_candidates]
 TURN = 1.2  # cycles: to pack an element that is transposed [estimate; test_first_candidates]
-GATHER = 4.0  # cycles: to pack an element of a window whose lines have an open width [estimate]
-BESIDE = 1.0  # cycles: added for an element of a window that comes to lie beside its neighbour along k [estimate]
+GATHER = 4.0  # cycles: to pack an element of a window whose lines have an open width [estimate; test_first_candidates]
+# cycles: added for an element of a window that comes to lie beside its neighbour along k [estimate; test_first_candidates]
+BESIDE = 1.0
 APART = 1.5  # cycles: to pack an element whose neighbours come to lie a few elements away [estimate; test_first_candidates]
-SPLIT = 4.0  # cycles: to pack an element whose neighbours come to lie in several panels [estimate]
-WHOLE = 0.6  # cycles: to pack an element of a window whose vectors lie within one line of the image [estimate]
-BROKEN = 2.0  # cycles: to pack an element of a window whose vectors cross lines of the image [estimate]
-ASKED = 6.0  # cycles: to pack an element of a window that needs its own bounds check [estimate]
-CROSSED = 1.5  # times: the cost of an unaligned load, because vectors cross cache lines [estimate]
+SPLIT = 4.0  # cycles: to pack an element whose neighbours come to lie in several panels [estimate; test_first_candidates]
+# cycles: to pack an element of a window whose vectors lie within one line of the image [estimate; test_first_candidates]
+WHOLE = 0.6
+BROKEN = 2.0  # cycles: to pack an element of a window whose vectors cross lines of the image [estimate; test_first_candidates]
+ASKED = 6.0  # cycles: to pack an element of a window that needs its own bounds check [estimate; test_first_candidates]
+CROSSED = 1.5  # times: the cost of an unaligned load, because vectors cross cache lines [estimate; test_first_candidates]
 COMBINE = 8.0  # cycles: to add the lanes of a vector [estimate; test_first_candidates]
 HIDDEN = 0.3  # share: of the times below the bound, which is added [estimate; test_first_candidates]
 PAGES = 64  # pages: in the first level of the TLB [fact: x86 cores since 2013; test_first_candidates]
-FIND = 7.0  # cycles: a miss in the first level of the TLB [estimate]
+FIND = 7.0  # cycles: a miss in the first level of the TLB [estimate; test_first_candidates]
 # cache lines: that the hardware prefetches beyond the end of a short row [measured: cpu-products; test_first_candidates]
 AHEAD = 4
 # share: of the time of strided lines in a core's caches, which nothing prefetches [measured: cpu-products;

@@ -35,10 +35,12 @@ TASK = 10.0  # cycles: to take the next share of the work [measured: cpu-nests; 
 # cycles: to load an element whose neighbour along the lanes lies a few elements away [measured: cpu-nests;
 # test_first_candidates]
 STRIDED = 0.45
-GATHER = 0.8  # cycles: to load an element whose neighbour along the lanes lies far away [measured: cpu-nests]
+# cycles: to load an element whose neighbour along the lanes lies far away [measured: cpu-nests; test_first_candidates]
+GATHER = 0.8
 MASKED = 2.0  # cycles: a vector at an edge that is known at compile time [measured: cpu-nests; test_first_candidates]
-SEARCHED = 27.0  # cycles: a vector at an edge that is known at run time [measured: cpu-nests]
-# times: the cost of an edge vector in a value that is computed before its store is known to take place [measured: cpu-nests]
+SEARCHED = 27.0  # cycles: a vector at an edge that is known at run time [measured: cpu-nests; test_first_candidates]
+# times: the cost of an edge vector in a value that is computed before its store is known to take place [measured: cpu-nests;
+# test_first_candidates]
 COUNTED = 6.0
 TEST = 1.5  # cycles: to test whether a vector is at an edge [measured: cpu-nests; test_first_candidates]
 # registers: of more than two rows with edges, beyond which branches cost more [measured: cpu-nests; test_first_candidates]

@@ -30,13 +30,15 @@ from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, core_machine
 from ..representative_sizes import typical_sizes
 from ..tile_space import even_tiles
+from .default_nests import CHUNK, DEEP
+from .default_nests import ROWS as RULE_ROWS
 from .matmul_model import fma_of
 from .nest_cost import seconds
 
 VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried; test_first_candidates]
-ROWS = (32, 1, 4, 128)  # rows: that a core takes at once; the rule's comes first [tried; test_first_candidates]
-CHUNKS = (16384, 1024)  # elements: of a row, that a core takes at once; the rule's comes first [tried]
-STRIPS = (2048, 512, 4096, 8192)  # elements: a register strip of a row [tried]
+ROWS = (1, 4, 128)  # rows: that a core takes at once, besides the rule's [tried; test_first_candidates]
+SHORT_CHUNK = 1024  # elements: of a row, that a core takes at once, besides the rule's [tried; test_sizes_tried]
+STRIPS = (2048, 512, 4096, 8192)  # elements: a register strip of a row [tried; test_sizes_tried]
 WINDOW = 32  # points: of a window that is unrolled, at most [limit]
 # log of times: by which another nest must be faster than the rule's, the precision of the model [measured: cpu-nests;
 # test_first_candidates]
@@ -186,7 +188,7 @@ class NestTemplate:
         rows = tuple(i for i in self.computation.indices if i != fast)
         keeps = tuple(dict.fromkeys((self.keeps, ())))
         if not rows:
-            for chunk, b, keep in product(self.sizes(fast, (16384, 4096, 65536)), self.blocks(fast), keeps):
+            for chunk, b, keep in product(self.sizes(fast, (CHUNK, 4096, 65536)), self.blocks(fast), keeps):
                 yield (
                     tile_text((fast, chunk), level=self.cores),
                     tile_text((fast, b)),
@@ -197,7 +199,7 @@ class NestTemplate:
             return
         one = tile_text((rows[-1], 1))
         for r, chunk, b, keep in product(
-            self.sizes(rows[-1], (32, 4, 128)), self.sizes(fast, CHUNKS), self.blocks(fast), keeps
+            self.sizes(rows[-1], (RULE_ROWS, 4, 128)), self.sizes(fast, (CHUNK, SHORT_CHUNK)), self.blocks(fast), keeps
         ):
             yield (
                 self.distributed_rows(rows, r, (fast, chunk)),
@@ -209,8 +211,8 @@ class NestTemplate:
             )
         reads = [ld.tensor for ld in loads(self.computation.value)]
         if len(set(reads)) < len(reads):
-            for r, b in product(self.sizes(rows[-1], (32, 8)), self.blocks(fast)):
-                dealt = self.distributed_rows(rows, r, (fast, CHUNKS[0]))
+            for r, b in product(self.sizes(rows[-1], (RULE_ROWS, 8)), self.blocks(fast)):
+                dealt = self.distributed_rows(rows, r, (fast, CHUNK))
                 yield (dealt, tile_text((fast, b)), one, *self.keeps, self.vector(fast), syntax.Compute())
 
     # ------------------------------------------------------------ reductions
@@ -221,7 +223,7 @@ class NestTemplate:
             return
         streams = tuple(x for x in self.keeps if x.modifiers)
         past = dict.fromkeys((streams, ()))
-        for r, b, stream in product(self.sizes(rows[-1], ROWS), self.blocks(self.fast), past):
+        for r, b, stream in product(self.sizes(rows[-1], (RULE_ROWS, *ROWS)), self.blocks(self.fast), past):
             lines = (self.distributed_rows(rows, r), tile_text((rows[-1], 1)), *self.plain, tile_text((self.fast, b)), *stream)
             yield (*lines, self.vector(self.fast), syntax.Compute())
 
@@ -229,7 +231,7 @@ class NestTemplate:
         w, fast = self.computation, self.fast
         rows, others = w.indices, [tile_text((i, 1)) for i in w.reduced if i != self.fast]
         end = (self.vector(fast), syntax.Compute())
-        for r, b in product(self.sizes(rows[-1], ROWS), self.blocks(fast)):
+        for r, b in product(self.sizes(rows[-1], (RULE_ROWS, *ROWS)), self.blocks(fast)):
             yield (self.distributed_rows(rows, r), tile_text((rows[-1], 1)), *self.plain, *others, tile_text((fast, b)), *end)
             for j in (2, 4):
                 if j <= r and b <= 4 * self.lanes // j:
@@ -246,7 +248,7 @@ class NestTemplate:
         by = (syntax.Modifier("by", words=("workspace",)),)
         first = others[0] if others else fast
         split = any(isinstance(x, syntax.Tile) and x.level == self.cores for x in self.rule)
-        parts = self.sizes(first, (64, 16, 256) if others else (65536, 16384, 262144)) if split else [0]
+        parts = self.sizes(first, (2 * RULE_ROWS, 16, 256) if others else (4 * CHUNK, 16384, 262144)) if split else [0]
         for part, b in product(parts, self.blocks(fast)):
             dealt = (tile_text((first, part), level=self.cores, modifiers=by),) if split else ()
             yield (
@@ -270,7 +272,7 @@ class NestTemplate:
         arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
         if inside and not arguments and not self.window:
             first, others = w.reduced[0], [tile_text((i, 1)) for i in w.reduced[1:]]
-            for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (8, 4, 32)), self.blocks(fast)):
+            for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (DEEP, 4, 32)), self.blocks(fast)):
                 distributed = tile_text(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
                 unrolled = tile_text((first, 1), modifiers=modifier("unroll", min(8, deep)))
                 yield (distributed, tile_text((first, deep)), tile_text((fast, b)), *keeps, unrolled, *others, *end)

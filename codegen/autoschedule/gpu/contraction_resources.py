@@ -13,14 +13,13 @@ from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .cost import ResourceUse, TileTraffic
-from .operand_layouts import StagedOperand
+from .operand_layouts import PLAIN, StagedOperand
 from .split_reductions import parts_of
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
 
 SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidates]
-PLAIN = 4  # instructions: of an address calculation that costs no register, because the next differs by a constant [estimate]
 # cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
 # gpu-cost; test_first_candidates]
 STALL = 20

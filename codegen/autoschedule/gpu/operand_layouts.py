@@ -28,6 +28,10 @@ from ..access_model import AccessModel
 from ..instr_mappings import InstrMapping
 from ..machine_model import MachineModel
 
+# instructions: of an address calculation that costs no register, because the next differs by a constant [estimate;
+# test_first_candidates]
+PLAIN = 4
+
 
 @dataclass(frozen=True)
 class StagedOperand:
@@ -176,7 +180,7 @@ def _ordered(
     fast = _near(mapping, access)
     # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
     vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
-    calc = 4 if fast is not None else 6 if not fused & access.axes else 24
+    calc = PLAIN if fast is not None else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
     return StagedOperand(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
 

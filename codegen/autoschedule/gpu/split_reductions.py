@@ -10,7 +10,7 @@ import numpy as np
 from ...plan.computations import Computation
 from ..tile_space import Tiles, ceil_div, crossed
 
-PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried]
+PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried; test_sizes_tried]
 WHOLE = ("argmax", "argmin")  # what has no parts
 
 

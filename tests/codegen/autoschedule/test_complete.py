@@ -5,8 +5,12 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.complete import resolve_auto_modifiers
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
+from andiron.dsl.text.print_node import format_node
 
 MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce", "stencil", "tensor")
 # One op of each kind of default nest, and all that take several launches or have sums without a name.
@@ -44,6 +48,23 @@ def test_a_chosen_size_divides_its_stride(device, level, every):
     program = compile_program(module, module.ops["f"], module.schedules["s"], module.device(device)).program
     A, B = np.arange(65, dtype=np.float32), np.ones(65, np.float32)
     assert interpret(program, {"A": A, "B": B})["Y"] == A.sum()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("tile i: 8 unroll auto", "tile i: 8 unroll 4"),
+        ("tile i: 8, j: 8 -> block raster auto", "tile i: 8, j: 8 -> block raster 8"),
+        ("move X -> shared pad auto pipeline auto", "move X -> shared pad 1 pipeline 2"),
+        ("tile j: 48 vector auto", "tile j: 48 vector 8"),
+        ("tile j: 20 vector auto", "tile j: 20 vector 4"),
+        ("tile j: 6 vector auto", "tile j: 6 vector 2"),
+        ("tile j: 5 vector auto", "tile j: 5"),
+    ],
+)
+def test_modifiers_that_are_left_open_get_numbers(line, shown):
+    (decl,) = parse(Source("s", f"schedule s for f:\n    {line}\n")).declarations
+    assert format_node(resolve_auto_modifiers(decl.lines[0])).strip() == shown
 
 
 @pytest.mark.parametrize("target", ["cpu:generic", "cpu:avx2", "cuda:sm_80"])

@@ -119,6 +119,20 @@ def test_what_is_larger_than_all_there_is_is_no_change():
     assert [about for _, about in near(PACKED, {"n": 10})] == ["n: 8 for 16"]
 
 
+@pytest.mark.parametrize(
+    ("line", "others"),
+    [
+        ("tile n: 1 -> core", [4, 2, 8]),
+        ("tile n: 64", [128, 32, 72, 56]),
+        ("tile n: 72", [144]),  # large sizes change by a factor, and 36 is no multiple of a vector
+        ("tile n: 6", [12, 3, 8, 4]),
+    ],
+)
+def test_sizes_beside_one(line, others):
+    said = [about for _, about in near(f"schedule s for gemm:\n    {line}\n    compute\n")]
+    assert [int(about.split()[1]) for about in said] == others
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_processors(name):
     """The first is what completion gives; products have predicted times, others have neighbours."""

@@ -23,8 +23,11 @@ def library() -> Module:
 
 
 def op_of(name: str, sizes: dict[str, int] | None = None) -> Op:
-    bound = bind_params(library().ops[name])
-    return specialise(bound, sizes) if sizes else bound
+    """With numbers for its parameters and sizes."""
+    op, given = library().ops[name], sizes or {}
+    params = {k: n for k, n in given.items() if k in dict(op.params)}
+    bound, fixed = bind_params(op, params), {k: n for k, n in given.items() if k not in params}
+    return specialise(bound, fixed) if fixed else bound
 
 
 def compiled(name: str, device: str, sizes: dict[str, int] | None = None) -> CompiledProgram:

@@ -14,12 +14,11 @@ from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.dsl import syntax
-from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
 
-from ....support.library.unscheduled import library
+from ....support.library.unscheduled import library, op_of
 
 SIZES = {
     "softmax": {"M": 5, "N": 21},
@@ -40,14 +39,6 @@ SIZES = {
     "distances": {"M": 7, "N": 9, "D": 18},
     "mttkrp": {"I": 5, "J": 3, "K": 4, "R": 18},
 }
-
-
-def op_of(name, given):
-    """The op with numbers for its parameters and sizes."""
-    op = library().ops[name]
-    params = {k: n for k, n in given.items() if k in dict(op.params)}
-    sizes = {k: n for k, n in given.items() if k not in params}
-    return specialise(bind_params(op, params), sizes) if sizes else bind_params(op, params)
 
 
 def launch(name, sizes, device="cpu:avx2"):

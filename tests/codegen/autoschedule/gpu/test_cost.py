@@ -43,6 +43,12 @@ def test_residency_is_occupancy(name: str) -> None:
         assert resident_blocks(machine, np.array(groups), np.array(registers), np.array(staged)) == (said.blocks if fits else 0)
 
 
+def test_what_is_far_off_at_the_largest_sizes_is_out() -> None:
+    d, op = library().device("sm_80"), op_of("gemm")
+    largest = (r.seconds[-1] for r in rank_candidates(context_of(op, d), launches_of(op, d, ())[0][0]))
+    assert 2.9 < max(x[np.isfinite(x)].max() / x.min() for x in largest) <= 3.0
+
+
 @pytest.mark.parametrize("name", ["cpu:avx2", "cpu:generic"])
 def test_processors_are_another_build(name: str) -> None:
     assert block_machine(library().device(name)) is None
