@@ -12,8 +12,8 @@ from ...dsl.source import Span
 from ..ir.tile_ir import AllReduce, Call, Store
 from .typical_block import StatementPoints, TypicalBlock, distributing_line, innermost_line
 
-FEW = 8  # times: a warning needs at least so many idle units for each busy one [estimate]
-_LONG = 16  # executions: in a row by one unit that deserve a warning [estimate]
+FEW = 8  # times: a warning needs at least so many idle units for each busy one [estimate; test_cliffs_have_thresholds]
+_LONG = 16  # executions: in a row by one unit that deserve a warning [estimate; test_cliffs_have_thresholds]
 
 
 def lone_units(block: TypicalBlock, mine: tuple[Span, ...]) -> Iterator[tuple[Span | None, Caution]]:

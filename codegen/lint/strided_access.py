@@ -18,11 +18,11 @@ from ..ir.limits import CACHE_LINE
 from ..ir.tile_ir import Buffer, Call, Store
 from .typical_block import ExecutionPoints, StatementPoints, TypicalBlock, distributing_line, innermost_line, loads_at
 
-_LANES = 8  # lanes: a smaller subgroup touches too little for a warning [estimate]
-_OWN = 0.75  # share: of lanes that have a transaction to themselves, for a warning [estimate]
-_WAYS = 4.0  # times: the least number of transactions, for a warning [estimate]
+_LANES = 8  # lanes: a smaller subgroup touches too little for a warning [estimate; test_cliffs_have_thresholds]
+_OWN = 0.75  # share: of lanes that have a transaction to themselves, for a warning [estimate; test_cliffs_have_thresholds]
+_WAYS = 4.0  # times: the least number of transactions, for a warning [estimate; test_cliffs_have_thresholds]
 # share: of the bytes that accesses of the launch move, for a warning; where caches keep lines, of all that is executed
-# [estimate]
+# [estimate; test_cliffs_have_thresholds]
 _SHARE = 0.1
 
 

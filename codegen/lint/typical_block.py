@@ -22,8 +22,8 @@ from ...dsl.values import Load, Masked, Value, children
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 
-SIZE = 4096  # elements: the value of an open size [estimate]
-_WINDOW = 3  # elements: the value of an open size of a window [estimate]
+SIZE = 4096  # elements: the value of an open size [estimate; test_a_cliff_is_told_at_its_line]
+_WINDOW = 3  # elements: the value of an open size of a window [estimate; test_windows_are_small]
 _MOST = 60_000  # points: the most of one statement [limit]
 _FEW = 4  # iterations: of a loop that are all evaluated, at most [limit]
 

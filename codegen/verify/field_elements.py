@@ -31,7 +31,9 @@ from ..interpret.domain import Array
 # [fact: arithmetic]
 P = 15 * (1 << 27) + 1
 _LANES = 2  # elements: of the field for each value, so that a false match is unlikely [fact: probability]
-_CALL = 200  # values: the work that one operation counts for, besides its values [estimate]
+# values: the work that one operation counts for, besides its values [estimate;
+# test_an_operation_costs_as_much_as_some_hundred_values]
+_CALL = 200
 _TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
 _INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
 _OTHER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]

@@ -15,9 +15,10 @@ from ..abi import programs
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt
 
-_ODD = (3, 5, 7, 2, 3, 5, 2, 3)  # elements: of open sizes, small odd numbers [estimate]
+# elements: of open sizes, small odd numbers [estimate; test_the_first_sizes_are_small_odd_numbers]
+_ODD = (3, 5, 7, 2, 3, 5, 2, 3)
 _LARGEST = 1 << 17  # elements: the largest size of an instance [limit]
-_SMALL = 40  # elements: the largest of a small size [estimate]
+_SMALL = 40  # elements: the largest of a small size [estimate; test_more_than_a_tile_if_that_is_small]
 _EXTENTS = 48  # extents: of a program that are considered [limit]
 _ROUNDS = 8  # rounds: of correcting sizes that the op excludes [limit]
 

@@ -20,7 +20,7 @@ MOST_INDEXED = 64
 # 15 seconds for 1024, minutes for 4096 [limit]
 MOST_REPEATED = 1024
 # statements: that a loop counts for beside its body, because compilers vectorize each copy, with versions and a remainder
-# [estimate]
+# [estimate; test_a_loop_counts_for_more_than_its_body]
 LOOP = 8
 
 

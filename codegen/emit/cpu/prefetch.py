@@ -16,9 +16,11 @@ from ...ir.tile_ir import Buffer
 from ..c.c_tree import Declaration, ExprStatement, If
 from ..emission_context import EmissionContext, PrintedLoop
 
-FAR = 8 << 10  # bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests]
-NEAR = 256  # bytes: ahead in a loop around the innermost one [measured: default-nests]
-VECTORS = 4  # vectors: of a row, that an iteration reads at most [estimate]
+# bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests;
+# test_the_text_decides_for_open_sizes]
+FAR = 8 << 10
+NEAR = 256  # bytes: ahead in a loop around the innermost one [measured: default-nests; test_squares_of_a_transpose_follow_rows]
+VECTORS = 4  # vectors: of a row, that an iteration reads at most [estimate; test_iterations_that_read_few_vectors]
 
 
 def largest_core_cache(device: Device) -> int:

@@ -13,7 +13,9 @@ from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
 from ..c.unrolling import MOST_COPIES, statement_count, trip_count
 from ..emission_context import EmissionContext
 
-SHORT = 64  # iterations: of a loop that compilers may unroll by themselves, at most [estimate]
+# iterations: of a loop that compilers may unroll by themselves, at most [estimate;
+# test_compilers_choose_the_factor_of_long_loops]
+SHORT = 64
 
 
 def unroll_limit(ctx: EmissionContext, s: For) -> int | None:

@@ -15,7 +15,9 @@ from ..lowering_context import LoweringContext
 from ..spec import Focus, clamped
 from ..tiling.tile_ranges import ranges_along
 
-REGISTER_CELLS = 64  # elements: of one unit's accumulator that opens at a leaf, at most [estimate]
+# elements: of one unit's accumulator that opens at a leaf, at most [estimate;
+# test_a_small_tile_at_the_leaf_has_all_its_accumulators]
+REGISTER_CELLS = 64
 
 
 def accumulates_at_leaf(ctx: LoweringContext, focus: Focus, w: Computation, node: Node) -> bool:

@@ -24,7 +24,9 @@ from ..spec import Focus
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
-MOST = 128  # elements: of a tile that always runs to its end; it wastes at most one less [estimate]
+# elements: of a tile that always runs to its end; it wastes at most one less [estimate;
+# test_long_tiles_end_where_the_tensor_does]
+MOST = 128
 
 
 def may_run_padded(focus: Focus, index: str) -> bool:

@@ -53,7 +53,9 @@ from .hoist_copies import hoist_copies
 from .outstanding_copies import least_issued
 from .split_copies import SplitContext, prune_empty, split_copy
 
-_SHARE = 4  # parts: of a unit's registers, one of which a copy in flight may take [estimate]
+# parts: of a unit's registers, one of which a copy in flight may take [estimate;
+# test_a_copy_takes_a_quarter_of_the_registers_on_its_way]
+_SHARE = 4
 
 Note = Callable[[str], None]
 

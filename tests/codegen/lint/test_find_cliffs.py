@@ -156,3 +156,61 @@ def test_windows_are_small():
     assert (sizes["R"], sizes["S"]) == (3, 3)
     assert sizes["H"] == sizes["W"] > 1000
     assert lint(program, replace(decl, lines=())) == []
+
+
+# ---------------------------------------------------------------- thresholds
+
+OPS = """\
+op across[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
+    Y[j, i] = X[i, j]
+op across_f64[M, N](X: f64[M, N]) -> (Y: f64[N, M]):
+    Y[j, i] = X[i, j]
+op beside[M, N](W: f32[M, 64], Z: f32[N, M]) -> (Y: f32[N, M]):
+    Y[j, i] = Z[j, i] * W[i, 0]
+"""
+
+
+def copied_by(m: int, lines: str, owned: int) -> str:
+    """A copy of m rows of 16 elements in a block whose threads have `owned` rows of the result each."""
+    return (
+        f"schedule s for gemm on sm_80:\n    tile m: {m}, n: 64 -> block\n    keep C in register\n    tile k: 16\n"
+        f"    move A -> shared:\n        {lines}\n        compute\n    move B -> shared\n"
+        f"    tile m: {owned}, n: {2 * owned} -> thread\n"
+    )
+
+
+def threads(op: str, i: int, j: int) -> str:
+    return f"schedule s for {op} on sm_80:\n    tile i: {i}, j: {j} -> block\n    tile i: 1, j: 1 -> thread\n    compute\n"
+
+
+def lanes(i: int) -> str:
+    return ROW_A_LANE.replace("tile i: 64", f"tile i: {i}")
+
+
+def one_load_of(n: int) -> str:
+    return (
+        f"schedule s for beside on sm_80:\n    tile i: 32, j: {n} -> block\n    tile i: 1 -> thread\n    move W -> register\n"
+        "    tile j: 1\n    compute\n"
+    )
+
+
+# Two schedules on both sides of a threshold: the first is warned of.
+THRESHOLDS = {
+    "of 32 threads 4 are few, 8 are not": (copied_by(64, "tile m: 16 -> thread", 8), copied_by(64, "tile m: 8 -> thread", 8)),
+    "16 vectors are many, 12 are not": (copied_by(4, "tile m: 1", 1), copied_by(3, "tile m: 1", 1)),
+    "8 lanes touch much, 4 do not": (lanes(8), lanes(4)),
+    "of 32 lanes each alone, or in pairs": (threads("across", 32, 1), threads("across", 16, 2)),
+    "8 bytes of 32 are wasteful, 16 are not": (
+        threads("across_f64", 32, 1),
+        "schedule s for row_sum on sm_80:\n    tile i: 32 -> block\n    keep Y in register\n    tile j: 4\n"
+        "    move X -> shared:\n        tile i: 1 -> thread\n        compute\n    tile i: 1 -> thread\n    compute\n",
+    ),
+    "a load for 20 others moves much, one for 40 does not": (one_load_of(20), one_load_of(40)),
+}
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_cliffs_have_thresholds(name):
+    beyond, below = THRESHOLDS[name]
+    assert [w.id for w in warnings(OPS + beyond)] in (["one-unit-for-all"], ["strided-access"])
+    assert warnings(OPS + below) == []

@@ -71,6 +71,12 @@ def test_what_is_known_of_indices_is_computed() -> None:
     assert d.same(d.apply("mod", (i, j), I32), d.number(np.arange(6) % 3, I32)).all()
 
 
+def test_an_operation_costs_as_much_as_some_hundred_values() -> None:
+    d = FieldDomain()
+    d.apply("add", (d.constant(1, F32), d.inputs(F32, (7,))), F32)
+    assert d.spent == 200 + 7
+
+
 def test_numbers_in_the_field() -> None:
     assert field_element(0.5) * 2 % P == 1
     assert (field_element(-3) + 3) % P == 0

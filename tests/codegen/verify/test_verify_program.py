@@ -96,6 +96,18 @@ def test_bounds_are_reached() -> None:
     assert max(n) == 64
 
 
+def test_the_first_sizes_are_small_odd_numbers() -> None:
+    text = "op f[A, B, C, D, E, F, G, H, I](X: f32[A, B, C, D, E, F, G, H, I]) -> (Y: f32[]):\n    "
+    _, found = found_for(text + "Y = sum(a, b, c, d, e, f, g, h, i) X[a, b, c, d, e, f, g, h, i]\n", "cpu:generic")
+    assert tuple(found[0].sizes.values()) == (3, 5, 7, 2, 3, 5, 2, 3, 3)
+
+
+@pytest.mark.parametrize(("tile", "size"), [(32, 33), (64, None)])
+def test_more_than_a_tile_if_that_is_small(tile: int, size: int | None) -> None:
+    _, found = found_for(SUM.replace("tile n: 16\n", f"tile n: {tile}\n").replace("n: 2 -> lane", "n: 1"), "cpu:avx2", "s")
+    assert next((x.sizes["N"] for x in found if x.why == "more than a tile of each"), None) == size
+
+
 def test_sizes_that_the_op_excludes_are_left_out() -> None:
     _, found = found_for(WINDOW, "cpu:generic")
     assert len(found) > 3

@@ -116,6 +116,29 @@ def test_copies_that_named_registers_make_of_a_loop_are_counted():
     assert sum(map(int, loops)) <= MOST_REPEATED
 
 
+ROWS = """
+op add[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    Y[i, j] = X[i, j] + 1.0
+
+schedule s for add:
+    tile i: 240
+    tile i: 1 unroll {}
+    tile j: 64
+    tile j: 16
+    tile j: 4
+    tile j: 1
+    compute
+"""
+
+
+@pytest.mark.parametrize(("copies", "unrolled"), [(62, True), (63, False)])
+def test_a_loop_counts_for_more_than_its_body(copies, unrolled):
+    """For 8 statements more: 62 times 4 * 8 + 1 are fewer than 2048, 63 times are more."""
+    module = loads(ROWS.format(copies))
+    program = compile_program(module, module.ops["add"], module.schedules["s"], module.device("cpu:generic")).program
+    assert (f"m_unroll({copies})" in emit(program, "cpp")) == unrolled
+
+
 TWO_REGISTERS = """
 op product[M, K](A: f32[M, K], X: f32[K]) -> (C: f32[M]):
     C[m] = sum(k) A[m, k] * X[k]

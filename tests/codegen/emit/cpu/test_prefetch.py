@@ -55,6 +55,18 @@ def test_the_text_decides_for_open_sizes() -> None:
     assert "if (X_ahead)" not in compile(MODULE, op="twice", target="cpu:avx2", N=1 << 20).source
 
 
+def test_squares_of_a_transpose_follow_rows() -> None:
+    """256 bytes ahead: many rows are in flight."""
+    assert "X_ahead = 4 * M * N >= 524288 ? 64 : 0;" in compile(MODULE, op="turn", target="cpu:avx2").source
+
+
+@pytest.mark.parametrize(("vectors", "found"), [(4, {"X"}), (5, set())])
+def test_iterations_that_read_few_vectors(vectors: int, found: set[str]) -> None:
+    """Hardware follows longer runs by itself."""
+    lines = f"tile i: 16000 -> core\n    tile i: {8 * vectors}\n    tile i: 1 -> lane\n    compute"
+    assert prefetched("twice", schedule=f"schedule s for twice:\n    {lines}\n") == found
+
+
 def test_beyond_the_end_of_memory() -> None:
     """The tensor ends where mapped memory ends."""
     pages = mmap.mmap(-1, 8 << 20)

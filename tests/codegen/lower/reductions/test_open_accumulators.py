@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from andiron.codegen.ir.printer import show
+from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.capacity import memory_peaks
 
 from ....support.interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
@@ -40,3 +42,10 @@ def test_what_registers_hold_opens_above(formula, device, lines, fixed) -> None:
     text = show(program)
     assert text.count(" = 0.0") <= 2, "filled once, not for each tile"
     assert "if k1 == 0" not in text
+
+
+@pytest.mark.parametrize(("m", "cells"), [(64, 64), (65, 1)])
+def test_a_small_tile_at_the_leaf_has_all_its_accumulators(m, cells) -> None:
+    program = program_of(ROWS, "compute", "cpu:generic", {"M": m})
+    (accumulator,) = (s.buffer for s in statements(program.launches[0].body) if isinstance(s, Alloc))
+    assert accumulator.size.constant == cells

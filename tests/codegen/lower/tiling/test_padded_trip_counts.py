@@ -183,6 +183,12 @@ def test_no_more_iterations_than_tiles(name: str) -> None:
     assert None in counts(program("sm_80", *LIVE[name]))
 
 
+@pytest.mark.parametrize(("tile", "same"), [(128, True), (136, False)])
+def test_long_tiles_end_where_the_tensor_does(tile: int, same: bool) -> None:
+    lines = f"{BLOCK}keep C in register\ntile k: {tile}\n{STAGE}{UNITS}tile k: 1\ncompute"
+    assert (None not in counts(program("sm_80", "gemm", lines))) == same
+
+
 @pytest.mark.parametrize("memory", ["dram", "l2"])
 def test_no_tile_of_a_cpu(memory: str) -> None:
     """In a cache, or in main memory, nothing is filled for it."""

@@ -16,6 +16,7 @@ from andiron.codegen.transforms.pipelining.software_pipeline import pipeline_cop
 from andiron.dsl.errors.schedule import CapacityExceeded, ModifierArgument
 from andiron.dsl.index.expr import Var
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 
 from ....support.paths import DEVICES
 from ....support.pipelines import all_statements, compiled, main_loops, module
@@ -55,9 +56,15 @@ def test_registers_rotate_by_name():
     assert "float a[" not in emit(p, "cuda")
 
 
-def test_fixed_sizes_take_no_more_buffers_than_iterations():
-    from andiron.dsl.ops.specialise import specialise
+@pytest.mark.parametrize(("k", "by_turns"), [(16, False), (17, True)])
+def test_a_short_loop_over_registers_is_unrolled(k: int, by_turns: bool):
+    mod = module()
+    op = specialise(mod.ops["gemm"], {"K": k})
+    p = compile_program(mod, op, mod.schedules["only_regs"], mod.devices["simt"]).program
+    assert any(isinstance(s, For) and s.var.name.endswith("_turn") for s in all_statements(p)) == by_turns
 
+
+def test_fixed_sizes_take_no_more_buffers_than_iterations():
     mod = module()
     op = specialise(mod.ops["gemm"], {"K": 8})
     p = compile_program(mod, op, mod.schedules["async4"], mod.devices["simt"]).program
@@ -162,6 +169,14 @@ def test_a_cache_is_not_filled_ahead():
 
 def test_a_pipeline_of_nothing():
     assert "`pipeline` of the tiles of `k`" in notes_of("    tile m: 4 -> core\n    tile k: 64 pipeline 2\n    compute\n")
+
+
+@pytest.mark.parametrize(("k", "ahead"), [(480, True), (512, False)])
+def test_a_copy_takes_a_quarter_of_the_registers_on_its_way(k: int, ahead: bool):
+    """Of 255: 60 are fewer, 64 are more."""
+    lines = f"    tile m: 8, n: 8 -> block\n    keep C in register\n    tile k: {k} pipeline 2\n    move A -> shared\n"
+    said = notes_of(lines + "    move B -> shared\n    tile m: 1, n: 1 -> thread\n    compute\n", "sm_75")
+    assert ("is more than a unit's registers hold" not in said) == ahead
 
 
 def test_through_that_cannot_be_is_told():
