@@ -24,6 +24,7 @@ KINDS = {
     "limit": "bounds the time or memory of compilation, or the length of the text",
     "fact": "given by hardware, a format, the language or arithmetic",
 }
+CHOSEN = ("measured", "estimate", "tried")  # a test fails when one of these changes
 FORM = "# unit: meaning [kind: source; test]"
 _COMMENT = re.compile(
     r"(?P<unit>[^:\[]+): (?P<meaning>.+) \[(?P<kind>\w+)(?:: (?P<source>[^;\]]+))?(?:; (?P<test>test_\w+))?\]$"
@@ -74,6 +75,8 @@ def constants_of(text: str, file: str) -> Iterator[Constant]:
             raise BadComment(f"{place}: the kinds are {', '.join(KINDS)}; `measured` and `fact` have a source, the others none")
         if kind == "measured" and _page(source) is None:
             raise BadComment(f"{place}: there is no page docs/decisions/{source}.md or docs/measurements/{source}.md")
+        if kind in CHOSEN and not test:
+            raise BadComment(f"{place}: a number of kind `{kind}` names the test that fails when it changes")
         if test and _file_of(test) is None:
             raise BadComment(f"{place}: there is no test `{test}`")
         value = re.sub(r"\s+", " ", ast.get_source_segment(text, s.value) or "")
@@ -130,8 +133,8 @@ def constants_page() -> str:
     tested = sum(1 for c in found if c.test)
     out = [
         f"{MADE}# Constants\n\nThe numbers of the compiler's modules: the unit and meaning of each, the source of its value,",
-        f"and the test that fails when it changes. There are {len(found)}, {tested} of them with such a test.",
-        "A change of another number shows in this page alone.\n",
+        f"and the test that fails when it changes. There are {len(found)}, {tested} of them with such a test:",
+        f"all that are {', '.join(CHOSEN[:-1])} or {CHOSEN[-1]}. A change of another number shows in this page alone.\n",
         "\n".join(f"- **{kind}**: {meaning}." for kind, meaning in KINDS.items()),
         f"\nEach stands beside its value, as `{FORM}`.\n",
     ]

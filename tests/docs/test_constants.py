@@ -25,7 +25,7 @@ def test_every_number_has_a_unit_and_a_source(maker: Any) -> None:
 
 GOOD = [
     "ENTER = 40.0  # cycles: to begin a tile [estimate; test_every_number_has_a_unit_and_a_source]\n",
-    "# cycles: to begin a tile,\n# and to end it [measured: cpu-nests]\nENTER = (1, 2)\n",
+    "# cycles: to begin a tile,\n# and to end it [fact: a book]\nENTER = (1, 2)\n",
     "A = f(3)\nb = 2\nC = True\nD = (1, None)\nE = 'text'\n",
 ]
 BAD = [
@@ -36,6 +36,9 @@ BAD = [
     ("ENTER = 40.0  # cycles: to begin a tile [measured]\n", "the kinds are"),
     ("ENTER = 40.0  # cycles: to begin a tile [limit: a book]\n", "the kinds are"),
     ("ENTER = 40.0  # cycles: to begin a tile [measured: nowhere]\n", "there is no page"),
+    ("ENTER = 40.0  # cycles: to begin a tile [measured: cpu-nests]\n", "names the test"),
+    ("ENTER = 40.0  # cycles: to begin a tile [estimate]\n", "names the test"),
+    ("ENTER = (40.0, 2)  # cycles: to begin a tile [tried]\n", "names the test"),
     ("ENTER = 40.0  # cycles: to begin a tile [limit; test_that_nobody_wrote]\n", "there is no test"),
 ]
 
