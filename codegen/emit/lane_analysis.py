@@ -112,6 +112,8 @@ def _longest_text(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
 
 
 def _unrolled_count(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
+    """Statements of the text, declarations among them, where other loops stay. What compilers make of it is counted after that
+    (`c.unrolling.statement_count`), when it is known which loops are unrolled."""
     total = 0
     for s in body:
         inner = sum(_unrolled_count(x, unrolled) for x in _bodies(s))
