@@ -21,7 +21,7 @@ from ..plan.computations import Computation, computation_extents
 from .tile_space import ceil_div
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
-# operations: a call of the function, where an addition is one [estimate; test_first_candidates]
+# operations: a call of the function, where an addition is one [estimate; test_slow_functions]
 _SLOW = {
     "div": 8,
     "exp": 8,

@@ -41,7 +41,7 @@ FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products; test_
 # rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products; test_first_candidates]
 FLAT = 24
 # filters: the most of a register tile of a convolution; more were slower wherever measured [measured: cpu-convolutions;
-# test_first_candidates]
+# test_sizes_tried]
 WINDOW_ROWS = 8
 DEPTHS = (256, 384)  # elements: a block of k [tried; test_first_candidates]
 

@@ -36,7 +36,7 @@ from .matmul_model import fma_of
 from .nest_cost import seconds
 
 VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried; test_first_candidates]
-ROWS = (1, 4, 128)  # rows: that a core takes at once, besides the rule's [tried; test_first_candidates]
+ROWS = (1, 4, 128)  # rows: that a core takes at once, besides the rule's [tried; test_sizes_tried]
 SHORT_CHUNK = 1024  # elements: of a row, that a core takes at once, besides the rule's [tried; test_sizes_tried]
 STRIPS = (2048, 512, 4096, 8192)  # elements: a register strip of a row [tried; test_sizes_tried]
 WINDOW = 32  # points: of a window that is unrolled, at most [limit]

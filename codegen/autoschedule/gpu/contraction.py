@@ -44,9 +44,9 @@ from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
 from .split_reductions import with_splits
 
-DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_first_candidates]
-STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_first_candidates]
-ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried; test_first_candidates]
+DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_sizes_tried]
+STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_sizes_tried]
+ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried; test_sizes_tried]
 SPLITS = (2, 4, 8, 16, 32, 64, 128)  # parts: of a split reduction [tried; test_sizes_tried]
 OPEN_PART = 1024  # elements: the least of a part of a reduction whose extent is open [estimate; test_sizes_tried]
 GROUPS = (2, 3, 4, 8)  # warps: of a block along one axis, besides one [tried; test_sizes_tried]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.access_model import _SLOW
 from andiron.codegen.autoschedule.candidates import candidate_groups
 from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.rank import AUTO, applicable_nests, sample_sizes
@@ -21,6 +22,7 @@ from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.lower.lowering_context import LoweringContext
 from andiron.codegen.plan.computations import Computation
 from andiron.dsl import syntax
+from andiron.dsl.module import loads
 from andiron.dsl.text.print_node import format_node
 
 from ...support.library.unscheduled import library, op_of
@@ -52,7 +54,10 @@ CPU = {
     "add": [{"N": 1 << 22}, {"N": 1 << 14}, {"N": 1 << 15}],
     "depthwise_conv2d": [{"N": 1, "C": 64, "H": 56, "W": 56, "R": 3, "S": 3, "pad": 1}],
     "stencil5": [{"M": 1024, "N": 1024}],
-    "max_pool2d": [{"N": 1, "C": 64, "H": 112, "W": 112, "size": 3, "stride": 2, "pad": 1}],
+    "max_pool2d": [
+        {"N": 1, "C": 64, "H": 112, "W": 112, "size": 3, "stride": 2, "pad": 1},
+        {"N": 1, "C": 16, "H": 64, "W": 16, "size": 3, "stride": 1, "pad": 1},
+    ],
 }
 GPU = {
     "gemm_f16": [{}, {"M": 4096, "N": 4096, "K": 4096}, {"M": 128, "N": 128, "K": 8192}],
@@ -92,9 +97,24 @@ def test_first_candidates(kind: str, update_goldens: bool) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
+def test_slow_functions(update_goldens: bool) -> None:
+    """The predicted times of one function of each element."""
+    values = {name: f"{name}(X[i])" for name in _SLOW} | {"div": "X[i] / Z[i]", "pow": "pow(X[i], Z[i])", "none": "X[i] + Z[i]"}
+    text, device = "", library().device("cpu:avx2")
+    for name, value in values.items():
+        op = loads(f"op f(X: f32[4096], Z: f32[4096]) -> (Y: f32[4096]):\n    Y[i] = {value}\n").ops["f"]
+        text += f"{name}  {(next(candidate_schedules(op, device)).seconds or 0) * 1e6:.4g} us\n"
+    golden = GOLDENS / "slow_functions.txt"
+    if update_goldens:
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
 TRIED = [
     ("col_sum", "cpu:avx2", {"M": 1000, "N": 100000}),
     ("add_row", "cpu:avx2", {"M": 500, "N": 100000}),
+    ("row_sum", "cpu:avx2", {"M": 1000, "N": 1000}),
+    ("conv2d", "cpu:avx2", {**NARROW, "O": 64}),
     ("conv2d_nhwc", "cpu:avx2", {"N": 1, "C": 512, "H": 14, "W": 14, "O": 64, "R": 3, "S": 3}),
     ("gemm_f16", "sm_80", {"M": 128, "N": 128, "K": 1 << 16}),
     ("gemm_f16", "sm_80", {"M": 128, "N": 128}),
