@@ -23,7 +23,8 @@ from .padded_trip_counts import may_run_padded
 
 REMAINDERS = 2  # remainders: one within the other that are peeled, because each copies everything below it [limit]
 FEW = 64  # iterations: of a loop that is unrolled as a whole though their number is open, for the length of the text [limit]
-SOME = 8  # iterations: unrolled at a time where there may be more [estimate]
+# iterations: unrolled at a time where there may be more [estimate; test_some_iterations_of_an_open_number_are_unrolled]
+SOME = 8
 
 
 def sequential_tiles(

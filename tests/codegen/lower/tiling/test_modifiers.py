@@ -30,6 +30,7 @@ LINES = {
     "no vector fits": ["tile i: 3 unroll auto", "tile j: 5 vector auto"],
     "order": ["tile i: 4, j: 8 order j, i"],
     "unroll": ["tile i: 4 unroll", "tile j: 8 unroll 4"],
+    "unroll all of an open number": ["tile i: 1 -> core", "tile j: 1 unroll"],
 }
 
 
@@ -72,3 +73,10 @@ def test_numbers_left_open_are_printed() -> None:
 def test_order_puts_the_first_named_outermost() -> None:
     loops = [s.var.name for s in statements(program("order").launches[0].body) if isinstance(s, For)]
     assert loops[0].startswith("j")
+
+
+def test_some_iterations_of_an_open_number_are_unrolled() -> None:
+    (loop,) = (
+        s for s in statements(program("unroll all of an open number").launches[0].body) if isinstance(s, For) and s.unroll != 1
+    )
+    assert loop.unroll == 8
