@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
@@ -21,7 +20,6 @@ from .c.memo_substitution import MemoSubstitution
 from .c.text_builder import SourceText, TextScope
 from .lane_analysis import LaneInfo
 from .partial_lanes import FirstLanes, LaneMask
-from .recorded_operands import RecordedOperands
 
 
 @dataclass
@@ -54,8 +52,6 @@ class EmissionContext:
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
     products: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = field(default_factory=dict)  # of coordinates and strides
-    inside: IdentityMemo[Expr, tuple[Var, ...]] = field(default_factory=IdentityMemo)  # variables in functions in addresses
-    near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
     steps: IdentityMemo[Expr, Expr | None] = field(default_factory=IdentityMemo)  # of addresses, from lane to lane
     emitted_names: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
@@ -69,9 +65,7 @@ class EmissionContext:
     prefetched: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
-    stored: set[str] = field(default_factory=set)  # buffers with single stores, where some are packed
     elements: IdentityMemo[Piece, list[tuple[Expr, ...]]] = field(default_factory=IdentityMemo)  # of operands
-    recorded_operands: RecordedOperands | None = None  # while a statement is recorded
 
     # ------------------------------------------------------------ index expressions
 
@@ -121,15 +115,8 @@ class EmissionContext:
             self.numbers[n] = as_expr(n)
         return self.numbers[n]
 
-    def record_operand(self, answer: Callable[..., str], *about: object) -> str:
-        """Text that may differ between unrolled iterations; while a statement is recorded, a mark for it."""
-        return answer(*about) if self.recorded_operands is None else self.recorded_operands.placeholder(answer, *about)
-
     def index_text(self, e: Expr) -> str:
         """An index expression as an operand."""
-        return self.record_operand(self._index_text, e)
-
-    def _index_text(self, e: Expr) -> str:
         return self.text.index.text(self.substitute(e), ATOM)
 
     def plus(self, e: Expr, n: int) -> Expr:
@@ -284,25 +271,15 @@ class EmissionContext:
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        return self.record_operand(self._cell, name, coords)
+        return self._named(name, self._numbers(name, coords))
 
     def word(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that contains a cell of a packed register buffer."""
-        return self.record_operand(self._word, name, coords)
+        raise InternalError(f"the elements of {name} share words, which have no names here")
 
     def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
         """Which part of that variable it is."""
-        return self.record_operand(self._part, name, coords)
-
-    def _word(self, name: str, coords: Sequence[Expr]) -> str:
-        where = self._numbers(name, coords)
-        return self._named(name, (*where[:-1], where[-1] // self.packed[name]))
-
-    def _part(self, name: str, coords: Sequence[Expr]) -> str:
-        return str(self._numbers(name, coords)[-1] % self.packed[name])
-
-    def _cell(self, name: str, coords: Sequence[Expr]) -> str:
-        return self._named(name, self._numbers(name, coords))
+        raise InternalError(f"the elements of {name} share words, which have no names here")
 
     def _numbers(self, name: str, coords: Sequence[Expr]) -> tuple[int, ...]:
         """The coordinates of a named register buffer, as numbers."""

@@ -36,9 +36,8 @@ def declarations(ctx: EmissionContext, name: str) -> list[Declarations | Declara
         else:
             lines.append([cell])
             width = len(kind) + 1 + len(cell)
-    value = "0" if name in ctx.packed and name in ctx.stored else None  # parts are put in one by one
     return [
-        Declarations(kind, tuple([(cell, value) for cell in cells])) if len(cells) > 1 else Declaration(kind, cells[0], value)
+        Declarations(kind, tuple([(cell, None) for cell in cells])) if len(cells) > 1 else Declaration(kind, cells[0])
         for cells in lines
     ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
@@ -17,7 +16,7 @@ from .c.c_expr import COMPARE
 from .c.c_tree import Block, Comment, Declaration, Directive, ExprStatement, Statement
 from .c.c_tree import For as CFor
 from .c.c_tree import If as CIf
-from .c.text_builder import Around, join_short, with_else
+from .c.text_builder import Around, TextScope, join_short, with_else
 from .c.unrolling import constant_trips, unroll_factor
 from .cpu.lane_reduction import all_reduce
 from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
@@ -27,10 +26,7 @@ from .lane_analysis import LaneRegister, value_varies
 from .load_store import store
 from .partial_lanes import FirstLanes
 from .register_declarations import declarations, declare_where_set
-from .unroll_replay import UnrollReplay
 from .value_printer import ValuePrinter
-
-_S = TypeVar("_S", Store, Call)
 
 
 class StatementPrinter:
@@ -45,7 +41,6 @@ class StatementPrinter:
         self._instrs = {i.name: i for i in ctx.program.instrs}
         self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
-        self._again = UnrollReplay(ctx)
         self._repeats = 1  # iterations of the unrolled loops around: what is being printed has so many copies
 
     def block(self, stmts: Sequence[Stmt]) -> None:
@@ -69,9 +64,9 @@ class StatementPrinter:
                 self._alloc(s)
             case Store():
                 shared = self.ctx.sub_vectors > 1 and self._varies(s)
-                self._by_shares(lambda s=s: self._leaf(s, self._store)) if shared else self._leaf(s, self._store)
+                self._by_shares(lambda s=s: self._store(s)) if shared else self._store(s)
             case Call():
-                self._leaf(s, self._call)
+                self._call(s)
             case AllReduce():
                 self._all_reduce(s)
             case Barrier():
@@ -93,13 +88,15 @@ class StatementPrinter:
     def _wait(self, s: Wait) -> None:
         raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
 
-    def _at_once(self, s: For) -> int | None:
-        """The unroll factor for compilers; None if they get none."""
-        count = unroll_factor(self.ctx, s, self._repeats)
-        return count if count > 1 else None
+    def _is_written_out(self, s: For) -> bool:
+        """Whether the iterations of a loop of constant trip count are printed one by one."""
+        return s.var in self.ctx.lanes.unrolled
 
-    def _unroll(self, count: int) -> Directive:
-        """The line before a loop that is to be unrolled `count` times."""
+    def _unroll_directive(self, s: For) -> Directive | None:
+        """The line before a loop that tells compilers how often to unroll it; None if they may choose."""
+        count = unroll_factor(self.ctx, s, self._repeats)
+        if count == 1:
+            return None
         self.ctx.need("unroll")
         return Directive(f"m_unroll({min(count, 64)})")
 
@@ -125,15 +122,14 @@ class StatementPrinter:
         if trips == 0:
             return
         self._comment(s.span)
-        if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
+        if trips == 1 or (trips is not None and self._is_written_out(s)):
             first = [start + step * i for i in range(trips)] if start.terms else None
             return self._iterations(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
-        count = self._at_once(s)
         mark = len(text.body)
-        if count is not None:
-            text.add(self._unroll(count))
+        if (directive := self._unroll_directive(s)) is not None:
+            text.add(directive)
 
         def head() -> Around:
             i = text.index.atom(s.var, 0)
@@ -158,21 +154,14 @@ class StatementPrinter:
         env, var = self.ctx.env, s.var
         old = env.get(var)
         self._repeats *= len(values)
-        show = self.block if self._again.declares_nothing(s.body) else self._scoped
         for value in values:
             env[var] = value
-            show(s.body)
+            self._scoped(s.body)
         self._repeats //= len(values)
         if old is None:
             del env[var]
         else:
             env[var] = old
-
-    def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
-        if self._repeats > 1:
-            self._again.replay(s, show)
-        else:
-            show(s)
 
     def _varying_for(self, s: For) -> None:
         """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
@@ -331,14 +320,18 @@ class StatementPrinter:
             with ctx.in_sub_vector(0):
                 kind = ctx.register_type(s.buffer, not register.uniform)
             size = ctx.substitute(s.buffer.size) * (1 if register.uniform else ctx.sub_vectors)
-            scope.decls.append(Declaration(kind, ctx.emitted_names[s.buffer.name], size=text.index.text(size)))
+            scope.decls.append(Declaration(kind, ctx.emitted_names[s.buffer.name], sizes=(text.index.text(size),)))
         self.block(s.body)
         if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
             ctx.declare_lane_register(s.buffer.name)
         elif register.named:
-            declare_where_set(ctx, s.buffer.name, text.scopes[at:])
-            scope.decls[:0] = declarations(ctx, s.buffer.name)
+            self._declare_cells(s.buffer.name, text.scopes[at:])
         text.end(at)
+
+    def _declare_cells(self, name: str, scopes: Sequence[TextScope]) -> None:
+        """The declarations of a named register's cells that were used, in the first of the scopes that know them."""
+        declare_where_set(self.ctx, name, scopes)
+        scopes[0].decls[:0] = declarations(self.ctx, name)
 
     def _varies(self, s: Store) -> bool:
         """Whether lanes store different values, or to different addresses."""

@@ -152,6 +152,6 @@ def _observed(compiler: CxxCompiler) -> tuple[str, ...]:
     apart = ("-fsanitize=thread", "-fno-optimize-sibling-calls")
     if compiler.kind == "gcc":
         # Aggregates taken apart would show a wide access as several. What a loop writes at last, kept in a register meanwhile,
-        # would be read before the loop, where nothing may have written it yet.
-        return (*apart, "-fno-tree-sra", "-fno-tree-loop-im", "--param=tsan-instrument-func-entry-exit=0")
+        # would be read before the loop, where nothing may have written it yet. Loops over registers are unrolled.
+        return (*apart, "-fno-tree-sra", "-fno-tree-loop-im", "-fpeel-loops", "--param=tsan-instrument-func-entry-exit=0")
     return (*apart, "-fno-slp-vectorize", "-fno-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0")

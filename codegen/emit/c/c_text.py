@@ -1,6 +1,6 @@
 """Prints the tree of statements: a line each, with the indentation of its blocks.
 
-An `if` of one short statement is one line (`join_short`). An `else` that contains an `if` alone is an `else if`.
+An `if` or a loop of one short statement is one line (`join_short`). An `else` that contains an `if` alone is an `else if`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _print(stmts: Sequence[Statement], indent: str, out: list[PrintedLine]) -> N
     for s in stmts:
         if isinstance(s, If) and not s.short:
             _print_if(s, indent, out)
-        elif isinstance(s, (For, Block)):
+        elif isinstance(s, Block) or (isinstance(s, For) and not s.short):
             out.append(PrintedLine(f"{indent}{_head(s)}{{", s.span))
             _print(s.body, indent + INDENT, out)
             out.append(PrintedLine(indent + (s.footer if isinstance(s, Block) else "}"), None))
         else:
-            out.append(PrintedLine(indent + line_of(s), s.body[0].span if isinstance(s, If) else s.span))
+            out.append(PrintedLine(indent + line_of(s), s.body[0].span if isinstance(s, (If, For)) else s.span))
 
 
 def _print_if(s: If, indent: str, out: list[PrintedLine]) -> None:
@@ -84,9 +84,9 @@ def line_of(s: Statement) -> str:
     """A statement of one line."""
     match s:
         case Declaration():
-            size = "" if s.size is None else f"[{s.size}]"
+            sizes = "".join([f"[{n}]" for n in s.sizes])
             value = "" if s.value is None else f" = {s.value}"
-            return f"{'const ' if s.const else ''}{s.type} {s.name}{size}{value};{_noted(s.note)}"
+            return f"{'const ' if s.const else ''}{s.type} {s.name}{sizes}{value};{_noted(s.note)}"
         case Declarations():
             return f"{s.type} {', '.join([name if value is None else f'{name} = {value}' for name, value in s.variables])};"
         case Assign():
@@ -103,6 +103,8 @@ def line_of(s: Statement) -> str:
             return s.text
         case If(short=True):
             return f"if ({s.condition}) {line_of(s.body[0])}"
+        case For(short=True):
+            return f"{_head(s)}{line_of(s.body[0])}"
     raise InternalError(f"{type(s).__name__} is not one line")
 
 

@@ -70,15 +70,15 @@ class Statement(_Shape):
 
 @dataclass(frozen=True)
 class Declaration(Statement):
-    """`const type name[size] = value;  // note`"""
+    """`const type name[sizes]... = value;  // note`"""
 
     type: str
     name: str
     value: str | Binary | None = None
     const: bool = False
-    size: str | None = None
+    sizes: tuple[str, ...] = ()
     note: str = ""
-    TEXTS = ("type", "name", "value", "size", "note")
+    TEXTS = ("type", "name", "value", "sizes", "note")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class If(Statement):
 
 @dataclass(frozen=True)
 class For(Statement):
-    """`for (type name = start; name < stop; name += step)`"""
+    """`for (type name = start; name < stop; name += step)`. `short`: in one line, with its only statement."""
 
     type: str
     name: str
@@ -177,6 +177,7 @@ class For(Statement):
     stop: str
     step: str
     body: Sequence[Statement]
+    short: bool = False
     TEXTS = ("type", "name", "start", "stop", "step")
     BODIES = ("body",)
 

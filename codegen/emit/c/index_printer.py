@@ -23,7 +23,6 @@ class IndexPrinter:
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         self._name, self._needs = name, needs
         self._shown: IdentityMemo[Any, Any] = IdentityMemo()
-        self.names = 0  # how often a variable has got another name
 
     def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
         """ONCE: the text that `show` gives for an expression or an atom."""
@@ -36,7 +35,6 @@ class IndexPrinter:
 
     def renamed(self) -> None:
         """A variable has got another name."""
-        self.names += 1
         self._shown.clear()
 
     def text(self, e: Expr, at_least: int = 0) -> str:
@@ -65,10 +63,6 @@ class IndexPrinter:
         single = single and plus and not minus and not const
         precedence = (ATOM if text.replace("_", "a").isalnum() or self._call(text) else PRODUCT) if single else SUM
         return text if precedence >= at_least else f"({text})"
-
-    def room(self, terms: Sequence[tuple[Atom, int]]) -> int:
-        """The largest number, by its absolute value, that can be added to a sum without another text of its terms."""
-        return 1 << 63
 
     @staticmethod
     def _call(text: str) -> bool:

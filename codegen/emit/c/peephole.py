@@ -6,12 +6,17 @@ GROWN     y = y + x;                                          -->   y += x;
 ONCE      const int i = t / 4; ... const int j = t / 4;     -->   const int i = t / 4; ... with i for j
 TOGETHER  float a = 0.0f; float b = 0.0f;                     -->   float a = 0.0f, b = 0.0f;
           a = 0.0f; b = 0.0f;                                 -->   a = b = 0.0f;
+FILLED    uint32_t a[2]; a[0] = x; a[1] = y;                  -->   uint32_t a[2] = {x, y};
+ALONE     T* q = p + x; f(q + 1);                             -->   f(p + x + 1);
+          T* q = p + x; q[0] = y;                             -->   p[x] = y;
+SHORT     for (int i = 0; i < n; i++) { f(a[i]); }            -->   for (int i = 0; i < n; i++) f(a[i]);
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....dsl.support.fast_replace import replace
 from ...ir.limits import TEXT_WIDTH
 from .c_text import INDENT, line_of
 from .c_tree import (
@@ -20,16 +25,23 @@ from .c_tree import (
     Binary,
     Declaration,
     Declarations,
+    ExprStatement,
+    For,
+    If,
     SetPart,
     Statement,
+    all_mentioned,
     identifiers,
     map_bodies,
     map_texts,
     mentioned,
     renamed,
+    texts,
 )
+from .text_builder import join_short
 
 _ZERO = ("0", "0.0", "0.0f")
+_WIDE = ("float", "double", "int32_t", "uint32_t", "int64_t")  # whose values have no wider type
 _DIGITS = "_0123456789"
 _GROWING = ("+", "*", "&", "|")
 
@@ -41,10 +53,15 @@ def peephole(stmts: Sequence[Statement]) -> list[Statement]:
 
 def _shorter(stmts: Sequence[Statement], depth: int) -> list[Statement]:
     """All rules but ONCE, in a block that is so deep in others."""
-    grown = [
-        s if getattr(s, "short", False) else map_bodies(_grown(s), lambda b: _shorter(b, depth + 1)) for s in _words(stmts)
-    ]
-    return _together(grown, depth * len(INDENT))
+    grown = [s if isinstance(s, If) and s.short else _in_bodies(_grown(s), depth) for s in _words(stmts)]
+    indent = depth * len(INDENT)
+    return _together(_alone(_filled(grown, indent), indent), indent)
+
+
+def _in_bodies(s: Statement, depth: int) -> Statement:
+    """All rules but ONCE in the blocks of a statement, and SHORT."""
+    s = map_bodies(s, lambda b: _shorter(b, depth + 1))
+    return join_short(s) if isinstance(s, For) else s
 
 
 def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, str]) -> list[Statement]:
@@ -66,7 +83,7 @@ def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, 
 
 
 def _never_changes(s: Declaration) -> bool:
-    if s.value is None or s.size is not None or s.note:
+    if s.value is None or s.sizes or s.note:
         return False
     return (s.const and s.type in ("int", "int64_t")) or s.type[-1] == "*"
 
@@ -96,14 +113,69 @@ def _parts(stmts: Sequence[Statement], at: int) -> list[SetPart]:
     count = 32 // int(first.element.strip("iu"))
     found = [s for s in stmts[at : at + count] if isinstance(s, SetPart)]
     whole = [(s.element, s.word, s.part) for s in found] == [(first.element, first.word, str(i)) for i in range(count)]
-    return found if whole and not any(first.word in identifiers(s.value) for s in found) else []
+    return found if whole and not any(_variable(first.word) in identifiers(s.value) for s in found) else []
+
+
+def _filled(stmts: Sequence[Statement], indent: int) -> list[Statement]:
+    """FILLED: arrays whose elements have their own type as values too, so that nothing is narrowed."""
+    out: list[Statement] = []
+    done = 0
+    for at, s in enumerate(stmts):
+        if at < done:
+            continue
+        out.append(s)
+        if isinstance(s, Declaration) and len(s.sizes) == 1 and s.type in _WIDE and s.value in (None, "{}"):
+            values = _elements(s, stmts[at + 1 :])
+            made = replace(s, value=f"{{{', '.join(map(str, values))}}}")
+            if len(values) == 1 or (values and indent + len(line_of(made)) < TEXT_WIDTH):
+                out[-1] = made
+                done = at + 1 + len(values)
+    return out
+
+
+def _elements(s: Declaration, after: Sequence[Statement]) -> list[str | Binary]:
+    """The values of all elements of an array, which the next statements assign in order; none if they do not."""
+    count = int(s.sizes[0])
+    found = [x for x in after[:count] if isinstance(x, Assign) and not x.op and s.name not in identifiers(str(x.value))]
+    return [x.value for x in found] if [x.target for x in found] == [f"{s.name}[{i}]" for i in range(count)] else []
+
+
+def _alone(stmts: Sequence[Statement], indent: int) -> list[Statement]:
+    """ALONE: a pointer that the next statement uses, once, and nothing else does."""
+    out = list(stmts)
+    for at in reversed(range(len(out) - 1)):
+        pointer, user = out[at], out[at + 1]
+        if isinstance(pointer, Declaration) and pointer.type[-1] == "*" and isinstance(user, (Assign, ExprStatement)):
+            shown = _without_name(pointer, user)
+            if shown is None or indent + len(line_of(shown)) >= TEXT_WIDTH:
+                continue
+            if pointer.name not in all_mentioned(out[at + 2 :]):
+                out[at : at + 2] = [shown]
+    return out
+
+
+def _without_name(pointer: Declaration, user: Statement) -> Statement | None:
+    """The statement with the address in place of the pointer; None if it uses it otherwise than the rule says."""
+    name, address = pointer.name, str(pointer.value)
+    base, plus, index = address.partition(" + ")
+    if not plus or not base.isidentifier() or mentioned(user).count(name) != 1:
+        return None
+    shown = " ".join(texts(user))
+    if f"{name}[0]" in shown:
+        return map_texts(user, lambda text: text.replace(f"{name}[0]", f"{base}[{index}]"))
+    return None if f"{name}[" in shown else map_texts(user, lambda text: renamed(text, {name: address}))
+
+
+def _variable(place: str) -> str:
+    """Of which it is an element."""
+    return place.partition("[")[0]
 
 
 def _grown(s: Statement) -> Statement:
     """GROWN"""
     match s:
         case Assign(value=Binary(left=left, op=op, right=right), op="") if left == s.target and op in _GROWING:
-            return Assign(left, right, op, span=s.span) if left.isidentifier() else s
+            return Assign(left, right, op, span=s.span)
     return s
 
 

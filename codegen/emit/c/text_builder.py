@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var
@@ -18,11 +17,11 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.support.memoised import IdentityMemo, memoised
 from ...name_mangling import NameSupply
 from .c_text import line_of
-from .c_tree import Assign, Block, Declaration, ExprStatement, If, Statement
+from .c_tree import Assign, Block, Declaration, ExprStatement, For, If, Statement
 from .index_printer import IndexPrinter
 
 _S = TypeVar("_S", bound=Statement)
-MOST_SHORT = 100  # characters: of an `if` in one line, without its indentation [limit]
+MOST_SHORT = 100  # characters: of an `if` or a loop in one line, without its indentation [limit]
 
 Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
@@ -36,23 +35,6 @@ class TextScope:
         self.names: list[str] = []
         self.inner: set[str] = set()  # names of blocks in it that have ended
         self.fetched: set[tuple] = set()  # lines that were asked for here
-
-
-@dataclass(frozen=True)
-class KnownPointer:
-    """Where the last part of a pointer is known: while a scope is open and has it. `here`: not in scopes in it."""
-
-    depth: int
-    pointers: dict[tuple[str, tuple], str] | None
-    here: bool = False
-
-    def still(self, scopes: Sequence[TextScope]) -> bool:
-        if self.depth >= len(scopes) or (self.here and self.depth + 1 != len(scopes)):
-            return False
-        return self.pointers is None or scopes[self.depth].pointers is self.pointers
-
-
-NOWHERE = KnownPointer(0, None)  # there is no such part
 
 
 class SourceText:
@@ -191,11 +173,9 @@ class SourceText:
 
     # ------------------------------------------------------------ pointers
 
-    def pointer(
-        self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]
-    ) -> tuple[str, list[tuple[Atom, int]], KnownPointer]:
-        """(pointer, the rest of the terms, where it is known): `base + terms`, built scope by scope, each part added where its
-        variables become known. A plain multiple of one variable is left as the rest, for the index."""
+    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
+        """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
+        known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
         here, risky = len(self.scopes) - 1, False
         for term in terms:
@@ -226,10 +206,7 @@ class SourceText:
                 (scope.body if risky and depth == here else scope.decls).append(made)
                 scope.pointers[name, part] = found
             name = found
-        if not by_depth:
-            return name, rest, NOWHERE
-        depth = max(by_depth)
-        return name, rest, KnownPointer(depth, self.scopes[depth].pointers, risky)
+        return name, rest
 
     def drop_pointers(self, gone: Sequence[Statement]) -> None:
         """Pointers that these statements declare are unknown from here on: they were thrown away, or stand in a block."""
@@ -264,8 +241,11 @@ def with_else(s: Statement, orelse: Sequence[Statement]) -> If:
 
 
 def join_short(s: Statement) -> Statement:
-    """An `if` of one short statement: in one line."""
+    """An `if` or a loop of one short statement: in one line."""
     match s:
         case If(body=[(Assign() | ExprStatement(brief=True)) as only], orelse=()):
             return replace(s, short=len(f"if ({s.condition})") + len(line_of(only)) < MOST_SHORT)
+        case For(body=[Assign() | ExprStatement(note="")]):
+            short = replace(s, short=True)
+            return short if len(line_of(short)) <= MOST_SHORT else s
     return s

@@ -2,8 +2,10 @@
 
 i__X__given      the registers and addresses of one thread; results come back in it
 i__X__run        executes the instruction for all of its threads
-i__X__call       synchronises the threads, of which one executes it; or queues it, if it is asynchronous
-i__X             the function that the kernel calls, with the same parameters as the device's
+i__X             the function that the kernel calls, with the same parameters as the device's: synchronises the threads, one of
+                 which executes the instruction; or queues it, if it is asynchronous
+
+The kernel's arrays of registers are passed by reference. EM_PLAIN keeps accesses to them from being observed.
 """
 
 from __future__ import annotations
@@ -66,7 +68,6 @@ def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSp
     lines += _run(instr, units, device, spelling, needs, given, op)
     lines.append(f'static const EmInstr {own}__instr = {{"{instr.name}", {units}, {own}__run}};')
     lines += _call(instr, units, given, OpText(op, device, spelling, needs, _taken(given)))
-    lines += _wrapper(instr, given)
     return "\n".join(lines) + "\n"
 
 
@@ -171,17 +172,24 @@ def _each(instr: Instr, g: _Given, units: int, inside: list[str], const: bool) -
 
 def _call(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
     own = instr_name(instr)
-    results = any(g.result for g in given)
-    head = f"EM_PLAIN static {own + '__given' if results else 'void'} {own}__call({own}__given t) {{"
-    body = [*_own_part(instr, units, given, text)]
+    params, members, after = [], [], []
+    for g in given:
+        if g.registers is None:
+            params.append(f"{'const ' if g.operand.role == 'input' else ''}void* {g.name}")
+            members.append(g.name)
+            continue
+        cells = [f"{g.name}[{i}]" for i in range(g.registers.count)]
+        params.append(g.registers.parameter(g.name, g.operand.role))
+        members.append(f"{{{', '.join(cells)}}}" if g.operand.role != "output" else "{}")
+        after += [f"{c} = t.{c};" for c in cells if g.result]
+    body = [f"{own}__given t = {{{', '.join(members)}}};", *_own_part(instr, units, given, text)]
     if instr.awaits:
         body += _issue(instr, units, given, text)
     else:
         body += [x for g in given for x in _touched(instr, g, units, text)]
         body.append(f"em_together(&{own}__instr, &t, {_SITE});" if units > 1 else f"em_alone(&{own}__instr, &t);")
-    if results:
-        body.append("return t;")
-    return [head, *(INDENT + x for x in body), "}"]
+    head = f"EM_PLAIN static void {own}({', '.join(params)}) {{"
+    return [head, *(INDENT + x for x in (*body, *after)), "}"]
 
 
 def _own_part(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
@@ -287,24 +295,3 @@ def _plain(e: Expr) -> str:
     index = GpuIndex(lambda v: v.name, lambda name: None)
     index.bounds = {v: v.hi or 0 for v in e.variables()}
     return index.text(e, 5)
-
-
-def _wrapper(instr: Instr, given: list[_Given]) -> list[str]:
-    own = instr_name(instr)
-    params, members, after = [], [], []
-    for g in given:
-        if g.registers is None:
-            params.append(f"{'const ' if g.operand.role == 'input' else ''}void* {g.name}")
-            members.append(g.name)
-            continue
-        cells = [f"{g.name}_{i}" for i in range(g.registers.count)]
-        params += [f"{g.registers.kind}{'' if g.operand.role == 'input' else '&'} {c}" for c in cells]
-        members.append(f"{{{', '.join(cells)}}}" if g.operand.role != "output" else "{}")
-        after += [f"{c} = t.{g.name}[{i}];" for i, c in enumerate(cells) if g.result]
-    got = f"const {own}__given t = " if after else ""
-    return [
-        f"m_inline void {own}({', '.join(params)}) {{",
-        f"{INDENT}{got}{own}__call({{{', '.join(members)}}});",
-        *(INDENT + x for x in after),
-        "}",
-    ]

@@ -30,6 +30,7 @@ from ..cpu.cpp_prelude import prelude
 from ..lane_analysis import analyse_lanes, is_register
 from .instr_wrapper import ExecutedInstr, executed_instrs, instr_text
 from .launch_geometry import KernelSource, LaunchGeometry, launch_geometry
+from .register_arrays import register_arrays, word_loops
 from .shared_memory_layout import SharedMemoryLayout, divergent_statements, shared_memory_layout
 from .simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex, packed_buffers
 from .tile_counts import name_tile_counts
@@ -96,6 +97,8 @@ class GpuPrinter:
         everything = statements(launch.body)
         allocs = [s for s in everything if type(s) is Alloc]
         ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
+        named = {n: r.buffer for n, r in lanes.registers.items() if r.named}
+        ctx.arrays = register_arrays(everything, named, ctx.packed)
         ctx.stored = {s.buffer for s in everything if type(s) is Store}
         ctx.emitted_names.update(self.field)
         ctx.env.update({u.var: Expr() for u in plan.ones})
@@ -109,13 +112,14 @@ class GpuPrinter:
         parts = divergent_statements(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
+        body.word_loops = word_loops(everything, ctx.packed)
         body.block(launch.body)
         stmts, used = live_statements(text.finish())
         stmts = peephole(stmts)  # which mentions no fewer buffers and sizes
         text.close()
         if space.total:
             kind = "extern __shared__ __attribute__((aligned(16))) unsigned char"
-            stmts.insert(0, Declaration(kind, "m_shared", size=""))
+            stmts.insert(0, Declaration(kind, "m_shared", sizes=("",)))
         lines = print_statements(stmts)
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"
         buffers = [b for b in program.buffers if self.field[b.name] in used]
@@ -306,7 +310,7 @@ class GpuPrinter:
         stmts, sizes = self._known()
         kept = [b for b in self.program.buffers if b.kind == "workspace"]
         if kept:
-            stmts.append(Declaration("int64_t", "at", size=str(len(kept) + 1)))
+            stmts.append(Declaration("int64_t", "at", sizes=(str(len(kept) + 1),)))
             stmts.append(ExprStatement(f"{self.symbol}__spaces(dims, at)"))
         last = sum(b.kind != "workspace" for b in self.program.buffers)
         for i, b in enumerate(kept):

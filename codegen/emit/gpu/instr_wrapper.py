@@ -4,7 +4,7 @@
                    other types in 32-bit words, as many elements to a word as fit, the first in the lowest bits
     in memory      a generic pointer
 
-The function takes registers one by one, results by reference, so that no array exists outside its text.
+The function takes arrays by reference.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ _WHOLE = ("f64", "f32", "i64", "i32")
 
 @dataclass(frozen=True)
 class RegisterOperand:
-    """How a register operand is passed: `count` variables of C type `kind`, `share` elements in each."""
+    """How a register operand is passed: an array of `count` variables of C type `kind`, `share` elements in each."""
 
     kind: str
     count: int
     share: int
+
+    def parameter(self, name: str, role: str) -> str:
+        return f"{'const ' if role == 'input' else ''}{self.kind} (&{name})[{self.count}]"
 
 
 def register_operand(o: Operand, extent: int) -> RegisterOperand:
@@ -69,19 +72,13 @@ def instr_text(what: ExecutedInstr, dialect: str) -> str:
         help = f"add `emit {dialect}:` to the instruction"
         raise NoEmittedText(f"`{instr.name}` has no text for {dialect}", instr.span, help=help)
     roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
-    params, before, after = [], [], []
+    params = []
     for o in instr.operands:
         name = o.name.lower()
         if o.memory not in register_memories(program.device):
             params.append(f"{'const ' if o.role == 'input' else ''}void* {name}")
             continue
         r = register_operand(o, extents.get(o.name, 1))
-        cells = [f"{name}_{i}" for i in range(r.count)]
-        params += [f"{r.kind}{'' if o.role == 'input' else '&'} {c}" for c in cells]
-        given = "" if o.role == "output" else f" = {{{', '.join(cells)}}}"
-        before.append(f"{r.kind} {name}[{r.count}]{given};")
-        if o.role != "input":
-            after += [f"{c} = {name}[{i}];" for i, c in enumerate(cells)]
-    lines = [*before, *dedent(emit).strip("\n").splitlines(), *after]
-    body = indent("\n".join(lines), "    ")
+        params.append(r.parameter(name, o.role))
+    body = indent(dedent(emit).strip("\n"), "    ")
     return f"// {instr.name} ({roles})\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"

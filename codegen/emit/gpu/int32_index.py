@@ -112,9 +112,6 @@ class GpuIndex(IndexPrinter):
                 total += most * c if c > 0 else -most * c
         return total
 
-    def room(self, terms: Sequence[tuple[Atom, int]]) -> int:
-        return INT_END - 1 - self._formed(terms)
-
     def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
         total = abs(const) + self._formed(terms)
         if total >= INT_END:

@@ -1,8 +1,8 @@
 """Statements of one thread of a block, for all dialects of GPUs.
 
-Every unit below the block is a thread, so values are scalars and registers are named variables. The differences from the walk
-that dialects share: integers that fit are `int`; several elements that are narrower than an instruction's register are in one
-variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
+Every unit below the block is a thread, so values are scalars and registers are arrays (`register_arrays`). The differences from
+the walk that dialects share: integers that fit are `int`; several elements that are narrower than an instruction's register are
+in one variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
 
 PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
 """
@@ -10,7 +10,7 @@ PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....dsl.device import Operand
 from ....dsl.errors import InternalError
@@ -23,16 +23,20 @@ from ..addressing import pointer_text
 from ..c.c_expr import COMPARE, storage
 from ..c.c_tree import Assign, Binary, Declaration, Directive, ExprStatement, If, Statement
 from ..c.simplify_conditions import simplify_conditions
+from ..c.text_builder import TextScope
+from ..c.unrolling import trip_count, unroll_factor
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
 from ..instr_operands import element_coords, instr_name
-from ..lane_analysis import register_memories
+from ..lane_analysis import LaneRegister, register_memories
 from ..load_store import load
 from ..statements import StatementPrinter
 from .instr_wrapper import RegisterOperand, register_operand
 from .int32_index import GpuIndex
+from .register_arrays import RegisterArray, over_words, without_clearing
 from .unroll_limit import unroll_limit
 
+_VARIABLE = RegisterArray((), ())
 _INFIX = {"sum": "+", "prod": "*", "any": "|", "all": "&"}  # of reductions
 
 
@@ -47,10 +51,16 @@ class DialectSpelling:
     lockstep: str
     shuffle: str
     bounds: str  # a format of name, the constant that holds the threads of a block
-    unroll: str = "#pragma unroll {n}"
+    unroll: str = "#pragma unroll"
 
 
+@dataclass
 class GpuContext(EmissionContext):
+    """`arrays`: what registers are whose cells are known. `stored`: buffers with single stores."""
+
+    arrays: dict[str, RegisterArray] = field(default_factory=dict)
+    stored: set[str] = field(default_factory=set)
+
     def int_type(self, var: Var, e: Expr) -> str:
         index = self.text.index
         assert isinstance(index, GpuIndex)
@@ -80,6 +90,41 @@ class GpuContext(EmissionContext):
     def register_type(self, buffer: Buffer, vector: bool) -> str:
         return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
 
+    def cell(self, name: str, coords: Sequence[Expr]) -> str:
+        return self._element(name, [self.substitute(e) for e in coords])
+
+    def word(self, name: str, coords: Sequence[Expr]) -> str:
+        return self._element(name, self._word_coords(name, coords))
+
+    def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
+        return self.text.index.text(self.substitute(coords[-1]) % self.packed[name])
+
+    def _word_coords(self, name: str, coords: Sequence[Expr]) -> list[Expr]:
+        where = [self.substitute(e) for e in coords]
+        return [*where[:-1], where[-1] // self.packed[name]] if name in self.packed else where
+
+    def _element(self, name: str, where: Sequence[Expr]) -> str:
+        return self._at(name, self.arrays[name].indices(where))
+
+    def _at(self, name: str, indices: Sequence[Expr]) -> str:
+        emitted = self.cells[name][()] = self.emitted_names[name]
+        return emitted + "".join([f"[{self.text.index.text(e)}]" for e in indices])
+
+    def registers_of(self, name: str, coords: Sequence[Expr], r: RegisterOperand) -> str:
+        """An operand that is `r.count` elements of an array, one after another, as an array."""
+        if name not in self.arrays:
+            return f"({r.kind} (&)[{r.count}]){load(self, name, coords)[0]}"
+        array = self.arrays[name]
+        indices = array.indices(self._word_coords(name, coords))
+        if array.shape[-1] == r.count and indices[-1].constant == 0:
+            return self._at(name, indices[:-1])
+        return f"({r.kind} (&)[{r.count}]){self._at(name, indices)}"
+
+
+def _adjacent(register: LaneRegister, count: int) -> bool:
+    """Whether cells along the last coordinate are elements of the array one after another."""
+    return register.named or count == 1 or register.buffer.strides[-1].constant == 1
+
 
 def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, int]:
     """PACKED: register buffers of these statements with several elements in a variable, and how many."""
@@ -101,6 +146,8 @@ def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, in
 
 
 class GpuBody(StatementPrinter):
+    ctx: GpuContext
+
     def __init__(
         self,
         ctx: GpuContext,
@@ -112,12 +159,48 @@ class GpuBody(StatementPrinter):
         super().__init__(ctx, barrier, local)
         self.spelling, self.parts = spelling, parts
         self.units: dict[str, Var] = {}  # of the lockstep levels that have several
+        self.word_loops: dict[Var, int] = {}  # loops over parts of words, see `register_arrays`
+        self._over_words: set[Var] = set()
+        self._cleared: set[str] = set()  # arrays that are declared as zeros
 
-    def _at_once(self, s: For) -> int | None:
-        return super()._at_once(s) or unroll_limit(self.ctx, s)
+    # ------------------------------------------------------------ loops over registers
 
-    def _unroll(self, count: int) -> Directive:
-        return Directive(self.spelling.unroll.format(n=min(count, 64)))
+    def _for(self, s: For) -> None:
+        trips = trip_count(self.ctx, s)
+        if s.var in self.word_loops and trips is not None:
+            words = over_words(s, trips, self.word_loops[s.var])
+            if words is not None:
+                self._over_words.add(words.var)
+                s = words
+        super()._for(s)
+
+    def _is_written_out(self, s: For) -> bool:
+        return s.var in self.word_loops
+
+    def _unroll_directive(self, s: For) -> Directive | None:
+        if s.var in self.ctx.lanes.unrolled or s.var in self._over_words:
+            return Directive(self.spelling.unroll)
+        count = unroll_factor(self.ctx, s)
+        count = count if count > 1 else unroll_limit(self.ctx, s)
+        return None if count is None else Directive(f"{self.spelling.unroll} {min(count, 64)}")
+
+    def _register(self, s: Alloc, register: LaneRegister) -> None:
+        if self.ctx.arrays.get(s.buffer.name, _VARIABLE).shape and (rest := without_clearing(s)) is not None:
+            self._cleared.add(s.buffer.name)
+            s = rest
+        super()._register(s, register)
+
+    def _declare_cells(self, name: str, scopes: Sequence[TextScope]) -> None:
+        ctx, shape = self.ctx, self.ctx.arrays[name].shape
+        if not shape:
+            return super()._declare_cells(name, scopes)
+        if not ctx.cells[name]:
+            return None
+        kind = ctx.register_type(ctx.lanes.registers[name].buffer, False)
+        cleared = name in self._cleared or (name in ctx.packed and name in ctx.stored)  # parts are put in one by one
+        made = Declaration(kind, ctx.emitted_names[name], "{}" if cleared else None, sizes=tuple(map(str, shape)))
+        scopes[0].decls.insert(0, made)
+        return None
 
     def _seen_through(self, s: Let, e: Expr) -> bool:
         """Not what has 32 bits by its name alone (`counts`)."""
@@ -133,7 +216,7 @@ class GpuBody(StatementPrinter):
         args: list[str] = []
         after: list[Statement] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
-            args += self._passed(piece, operand, after)
+            args.append(self._passed(piece, operand, after))
         ctx.need(f"instr:{instr.name}", "", True)
         ctx.text.add(ExprStatement(f"{instr_name(instr)}({', '.join(args)})"))
         for one in after:
@@ -147,28 +230,27 @@ class GpuBody(StatementPrinter):
         self.ctx.need(f"m_wait_{s.kind}")
         self.ctx.text.add(ExprStatement(f"m_wait_{s.kind}<{s.pending}>()"))
 
-    def _passed(self, piece: Piece, o: Operand, after: list[Statement]) -> list[str]:
-        """An operand as arguments; `after`: the stores of results that cannot be passed by reference."""
+    def _passed(self, piece: Piece, o: Operand, after: list[Statement]) -> str:
+        """An operand as an argument; `after`: the stores of results that cannot be passed by reference."""
         ctx = self.ctx
         if o.memory not in register_memories(ctx.program.device):
-            return [pointer_text(ctx, piece.buffer, piece.coords)]
+            return pointer_text(ctx, piece.buffer, piece.coords)
         r = register_operand(o, piece.extent)
+        register = ctx.lanes.registers.get(piece.buffer)
+        if register is not None and r.kind == ctx.register_type(register.buffer, False) and _adjacent(register, r.count):
+            return ctx.registers_of(piece.buffer, piece.coords, r)
         elements = element_coords(ctx, piece)
-        if piece.buffer in ctx.packed:
-            return [ctx.word(piece.buffer, p) for p in elements[:: r.share]]
-        held = ctx.lanes.registers.get(piece.buffer)
-        if held is not None and r.kind == ctx.register_type(held.buffer, False):
-            return [load(ctx, piece.buffer, p)[0] for p in elements]
         words = [elements[i : i + r.share] for i in range(0, piece.extent, r.share)]
-        if o.role == "input":
-            return [self._word(r, [load(ctx, piece.buffer, p)[0] for p in word], o.dtype) for word in words]
-        out = [ctx.text.temp() for _ in words]
-        for t, word in zip(out, words, strict=True):
-            cells = [load(ctx, piece.buffer, p)[0] for p in word]
-            given = self._word(r, cells, o.dtype) if o.role == "inout" else None
-            ctx.text.add(Declaration(r.kind, t, given))
-            after += [Assign(cell, self._unpacked(t, i, r, o.dtype)) for i, cell in enumerate(cells)]
-        return out
+        cells = [[load(ctx, piece.buffer, p)[0] for p in word] for word in words]
+        given = None
+        if o.role != "output":
+            given = f"{{{', '.join([self._word(r, texts, o.dtype) for texts in cells])}}}"
+        t = ctx.text.temp()
+        ctx.text.add(Declaration(r.kind, t, given, const=o.role == "input", sizes=(str(r.count),)))
+        if o.role != "input":
+            for w, texts in enumerate(cells):
+                after += [Assign(cell, self._unpacked(f"{t}[{w}]", i, r, o.dtype)) for i, cell in enumerate(texts)]
+        return t
 
     def _word(self, r: RegisterOperand, texts: list[str], dtype: DType) -> str:
         """Elements as one variable of an operand."""

@@ -2,6 +2,10 @@
 
 A compiler would unroll short loops completely, and then hoist the loads of all iterations. If one iteration loads much,
 registers do not suffice, and spills cost far more than the waits. Iterations that load 64 registers together hide the waits.
+
+TILES   An iteration with a barrier is a tile's worth of work: unrolling it gains nothing. A compiler that sees loops over
+        registers in it before it unrolls them takes it for short, and would. Where conditions tell iterations apart, it may
+        choose: told not to unroll, clang would not take the last iteration out of the loop either.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Sequence
 
 from ...ir.limits import LOADED
 from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
+from ...ir.tile_visitors import statements
 from ..c.unrolling import MOST_COPIES, statement_count, trip_count
 from ..emission_context import EmissionContext
 
@@ -20,7 +25,9 @@ SHORT = 64
 
 def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
     """A divisor of the loop's trip count, 1: no unrolling; None: the compiler may choose."""
-    if s.unroll != 1 or not ctx.loops:
+    if s.unroll == 1 and _is_short_of_tiles(ctx, s):
+        return 1
+    if s.unroll != 1 or all([x.var in ctx.lanes.unrolled for x in ctx.loops]):
         return None  # a loop that runs once is short enough
     trips = trip_count(ctx, s)
     if trips is None or not 1 < trips <= SHORT:
@@ -30,6 +37,13 @@ def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
         return None
     most = min(LOADED // loaded, MOST_COPIES // max(1, statement_count(ctx, s.body)))
     return max((n for n in range(1, trips + 1) if trips % n == 0 and n <= most), default=1)
+
+
+def _is_short_of_tiles(ctx: EmissionContext, s: For) -> bool:
+    """TILES"""
+    trips, inside = trip_count(ctx, s), statements(s.body)
+    apart = any([s.var in c.variables() for x in inside if type(x) is If for c in x.conds])
+    return trips is not None and trips <= SHORT and not apart and any([type(x) is Barrier for x in inside])
 
 
 def _loaded(ctx: EmissionContext, body: Sequence[Stmt]) -> int | None:

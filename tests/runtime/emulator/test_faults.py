@@ -212,7 +212,8 @@ def test_registers_in_the_wrong_order() -> None:
 
     def swap(text: str) -> str:
         first = text.index('extern "C" __global__')
-        after, n = re.subn(r"(i__mma\w+\()(a_\w+), (a_\w+)", r"\1\3, \2", text[first:])
+        other = r"{ const uint32_t other[2] = {\2[1], \2[0]}; \1(other, \3); }"
+        after, n = re.subn(r"(i__mma\w+)\((a\S*), (.*)\);", other, text[first:])
         assert n
         return text[:first] + after
 
@@ -260,7 +261,7 @@ def test_a_shuffle_that_not_all_reach() -> None:
 
 
 def test_an_instruction_that_not_all_reach() -> None:
-    errors = mistyped("gpu", "turing", r"^(\s*)(i__mma\w+\(.*\);)$", r"\1if (threadIdx.x % 32 != 5) \2", 1)
+    errors = mistyped("gpu", "turing", r"^(\s*(?:for \(.*?\) )?)(i__mma\w+\(.*\);)$", r"\1if (threadIdx.x % 32 != 5) \2", 1)
     assert kinds(errors) & {DivergentCall, DivergentBarrier}
     assert any("compute with mma" in str(e) for e in errors)
 
@@ -271,7 +272,8 @@ def test_replicas_that_differ() -> None:
 
     def edit(text: str) -> str:
         first = text.index('extern "C" __global__')
-        after, n = re.subn(r"(i__wmma\w+\()(a_\w+),", r"\1\2 ^ (thread > 15),", text[first:])
+        copy = r"{ uint32_t other[8]; __builtin_memcpy(other, \2, sizeof other); other[0] ^= thread > 15; \1(other, \3); }"
+        after, n = re.subn(r"(i__wmma\w+)\((a\S*), (.*)\);", copy, text[first:])
         assert n
         return text[:first] + after
 

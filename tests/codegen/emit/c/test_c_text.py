@@ -27,7 +27,7 @@ A, B = Assign("a", "1"), Assign("b", "2")
     ("statement", "line"),
     [
         (Declaration("int", "i", "n / 4", const=True), "const int i = n / 4;"),
-        (Declaration("float", "acc", size="64"), "float acc[64];"),
+        (Declaration("float", "acc", sizes=("4", "16")), "float acc[4][16];"),
         (Declaration("int64_t", "far", "n", const=True, note="why"), "const int64_t far = n;  // why"),
         (Declarations("float", (("a", "0.0f"), ("b", None))), "float a = 0.0f, b;"),
         (Assign("x[i]", "y", "+"), "x[i] += y;"),

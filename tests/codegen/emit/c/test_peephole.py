@@ -13,6 +13,7 @@ from andiron.codegen.emit.c.c_tree import (
     Block,
     Declaration,
     ExprStatement,
+    For,
     If,
     SetPart,
     Statement,
@@ -91,9 +92,44 @@ def test_what_grows_is_named_once(value, shown):
     assert shorter(Assign("y", value.code)) == [shown or f"y = {value.text};"]
 
 
-def test_only_variables_grow():
+def test_variables_and_elements_grow():
     assert shorter(Declaration("float", "y", infix(Y, "+", X).code)) == ["float y = y + x;"]
-    assert shorter(Assign("y[i]", Binary("y[i]", "+", "x"))) == ["y[i] = y[i] + x;"]
+    assert shorter(Assign("y[i]", Binary("y[i]", "+", "x"))) == ["y[i] += x;"]
+    assert shorter(Assign("y[i]", Binary("y[j]", "+", "x"))) == ["y[i] = y[j] + x;"]
+
+
+def array(kind: str, name: str, *sizes: int) -> Declaration:
+    return Declaration(kind, name, sizes=tuple(map(str, sizes)))
+
+
+def test_an_array_has_its_values_where_it_is_declared():
+    cells = [Assign("a[0]", "x"), Assign("a[1]", "y")]
+    assert shorter(array("uint32_t", "a", 2), *cells) == ["uint32_t a[2] = {x, y};"]
+    assert shorter(replace(array("uint32_t", "a", 2), value="{}"), *parts("u16", "a[0]", "x", "y"), cells[1]) == [
+        "uint32_t a[2] = {m_pack_u16(x, y), y};"
+    ]
+    assert len(shorter(array("uint32_t", "a", 3), *cells)) == 3  # not all of them
+    assert len(shorter(array("uint32_t", "a", 2), *cells[::-1])) == 3
+    assert len(shorter(array("uint32_t", "a", 2), cells[0], Assign("a[1]", "a[0]"))) == 3
+    assert len(shorter(array("uint16_t", "a", 2), *cells)) == 3  # C++ computes in `int`, and narrows nothing in braces
+
+
+def test_a_pointer_for_one_use_has_no_name():
+    q = Declaration("float*", "q", "p + 8 * (i ^ j)")
+    assert shorter(q, ExprStatement("f(q + 4, a[i])")) == ["f(p + 8 * (i ^ j) + 4, a[i]);"]
+    assert shorter(q, Assign("q[0]", "x")) == ["p[8 * (i ^ j)] = x;"]
+    assert shorter(q, Assign("x", "q[0]")) == ["x = p[8 * (i ^ j)];"]
+    for user in (Assign("q[i]", "x"), Assign("q[0]", "q[1]"), For("int", "i", "0", "4", "1", [ExprStatement("f(q)")])):
+        assert shorter(q, user)[0] == "float* q = p + 8 * (i ^ j);"
+    assert len(shorter(q, ExprStatement("f(q)"), ExprStatement("g(q)"))) == 3
+    assert len(shorter(q, ExprStatement("f(x)"), ExprStatement("g(q)"))) == 3
+
+
+def test_a_loop_over_one_statement_is_one_line():
+    short = For("int", "i", "0", "4", "1", [Assign("a[i]", "x")])
+    assert shorter(short) == ["for (int i = 0; i < 4; i++) a[i] = x;"]
+    assert len(shorter(replace(short, body=[Assign("a[i]", "x" * 80)]))) == 3
+    assert len(shorter(replace(short, body=[ExprStatement("f()", "why")]))) == 3
 
 
 def test_what_is_zero_is_so_in_one_line():

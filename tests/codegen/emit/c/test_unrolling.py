@@ -18,7 +18,8 @@ from ....support.paths import STDLIB
 ROOT = STDLIB
 LIBRARY = "".join(f"import std.{d}.{f.stem}\n" for d in ("ops", "schedules") for f in sorted((ROOT / d).glob("*.sched")))
 DEVICES = {"nvidia": "sm_80", "amd": "gfx90a", "cdna": "gfx90a", "rdna": "gfx1100", None: "cpu:avx2"}
-UNROLL = re.compile(r" *(?:m_unroll\(|#pragma unroll )(\d+)")
+UNROLL = re.compile(r" *(?:m_unroll\(|#pragma unroll ?)(\d*)")
+TRIPS = re.compile(r" *for \(\w+ \w+ = 0; \w+ < (\d+); \w+\+\+\)")
 
 
 def longest(text: str) -> int:
@@ -26,8 +27,11 @@ def longest(text: str) -> int:
     most, open_, ahead = 0, [(1, 0)], 1
     for line in text.split("\n"):
         if (m := UNROLL.match(line)) is not None:
-            ahead = int(m[1])
+            ahead = int(m[1] or 0)
             continue
+        if not ahead:
+            trips = TRIPS.match(line)
+            ahead = int(trips[1]) if trips else 1
         if line.lstrip().startswith("}") and len(open_) > 1:
             times, inside = open_.pop()
             most = max(most, times * inside)
@@ -35,7 +39,7 @@ def longest(text: str) -> int:
         if line.endswith("{"):
             open_.append((ahead if line.lstrip().startswith("for (") else 1, 0))
         elif line.endswith(";"):
-            open_[-1] = (open_[-1][0], open_[-1][1] + 1)
+            open_[-1] = (open_[-1][0], open_[-1][1] + ahead)
         ahead = 1
     return most
 
@@ -43,6 +47,8 @@ def longest(text: str) -> int:
 def test_what_is_counted():
     text = "void f() {\n#pragma unroll 4\nfor (;;) {\na;\nm_unroll(3)\nfor (;;) {\nb;\nc;\n}\n}\nfor (;;) {\nd;\n}\n}"
     assert longest(text) == 4 * (1 + 3 * 2) + 1
+    text = "void f() {\n#pragma unroll\nfor (int i = 0; i < 5; i++) {\na;\n#pragma unroll\nfor (int j = 0; j < 3; j++) b;\n}\n}"
+    assert longest(text) == 5 * (1 + 3)
 
 
 @pytest.fixture(scope="module")

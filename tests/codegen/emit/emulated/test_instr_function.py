@@ -58,7 +58,7 @@ def kernel(device: Device, instr: Instr, number: int) -> str:
         kind, count = held
         lines.append(f"{kind} r{n}[{count}];")
         lines.append(f"for (int i = 0; i < {count}; i++) r{n}[i] = (({kind}*)p[{n}])[t * {count} + i];")
-        args += [f"r{n}[{i}]" for i in range(count)]
+        args.append(f"r{n}")
         if o.role != "input":
             after.append(f"for (int i = 0; i < {count}; i++) (({kind}*)p[{n}])[t * {count} + i] = r{n}[i];")
     if instr.awaits:

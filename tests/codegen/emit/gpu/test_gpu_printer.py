@@ -205,9 +205,9 @@ def test_operands_of_instructions_are_words_in_registers():
     text = emit(program("ampere")[1], "cuda")
     body = text[text.index("__global__") :]
     assert "asm" not in body
-    assert re.search(r"i__mma_m16n8k16_f16\(a_0_0_0, a_0_0_1, a_0_0_2, a_0_0_3, b_0_0_0, b_0_0_1, c_0_0_0, ", body)
-    assert "uint32_t a_0_0_0, a_0_0_1" in body
-    assert not re.search(r"float \w+\[", body)
+    assert re.search(r"i__mma_m16n8k16_f16\(a\[0\]\[\w+\], b\[0\]\[\w+\], c\[\w+\]\[\w+\]\);", body)
+    assert "uint32_t a[2][4][4];" in body
+    assert "float c[4][4][4] = {};" in body
 
 
 def test_a_copy_is_committed_and_awaited():

@@ -23,31 +23,33 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     const uint16_t* B2 = B + 32 * (int64_t)K * n1;
     const float* b5 = b4 + 32 * n1;
     uint16_t* C4 = C3 + 32 * n1;
-    float h_0 = 0.0f, h_1 = 0.0f, h_2 = 0.0f, h_3 = 0.0f;
-    uint32_t a2_0 = 0, a2_1 = 0;
-    uint32_t b3_0 = 0, b3_1 = 0;
+    float h[4] = {};
+    uint32_t a2[2] = {};
+    uint32_t b3[2] = {};
     if (K > 0) {
         const int m8 = 8 * wave + thread / 8;
         const uint16_t* A3 = A2 + (int64_t)K * m8;
         uint16_t* a_shared2 = a_shared + 36 * m8;
         const int k13 = thread % 8;
-        uint32_t a_0 = 0, a_1 = 0;
+        uint32_t a[2] = {};
         if (32 * m1 + m8 < M && 4 * k13 < K) {
-            i__load_global_f16x4(A3 + 4 * k13, a_0, a_1);
+            i__load_global_f16x4(A3 + 4 * k13, a);
         } else {
-            a_0 = a_1 = 0;
+            #pragma unroll
+            for (int k32_word = 0; k32_word < 2; k32_word++) a[k32_word] = 0;
         }
-        i__store_shared_f16x4(a_0, a_1, a_shared2 + 4 * k13);
+        i__store_shared_f16x4(a, a_shared2 + 4 * k13);
         const int n8 = 8 * wave + thread / 8;
         const uint16_t* B3 = B2 + (int64_t)K * n8;
         uint16_t* b_shared2 = b_shared + 36 * n8;
-        uint32_t b1_0 = 0, b1_1 = 0;
+        uint32_t b1[2] = {};
         if (32 * n1 + n8 < N && 4 * k13 < K) {
-            i__load_global_f16x4(B3 + 4 * k13, b1_0, b1_1);
+            i__load_global_f16x4(B3 + 4 * k13, b1);
         } else {
-            b1_0 = b1_1 = 0;
+            #pragma unroll
+            for (int k62_word = 0; k62_word < 2; k62_word++) b1[k62_word] = 0;
         }
-        i__store_shared_f16x4(b1_0, b1_1, b_shared2 + 4 * k13);
+        i__store_shared_f16x4(b1, b_shared2 + 4 * k13);
     }
     // tile k: 32 pipeline 2
     for (int k1 = 0; k1 < (K + 31) / 32; k1++) {
@@ -61,16 +63,18 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
             const uint16_t* A3 = A_k1 + (int64_t)K * m6;
             const int k9 = thread % 8;
             if (32 * m1 + m6 < M && 32 * k1 + 4 * k9 + 32 < K) {
-                i__load_global_f16x4(A3 + 4 * k9 + 32, a2_0, a2_1);
+                i__load_global_f16x4(A3 + 4 * k9 + 32, a2);
             } else {
-                a2_0 = a2_1 = 0;
+                #pragma unroll
+                for (int k34_word = 0; k34_word < 2; k34_word++) a2[k34_word] = 0;
             }
             const int n6 = 8 * wave + thread / 8;
             const uint16_t* B3 = B_k1 + (int64_t)K * n6;
             if (32 * n1 + n6 < N && 32 * k1 + 4 * k9 + 32 < K) {
-                i__load_global_f16x4(B3 + 4 * k9 + 32, b3_0, b3_1);
+                i__load_global_f16x4(B3 + 4 * k9 + 32, b3);
             } else {
-                b3_0 = b3_1 = 0;
+                #pragma unroll
+                for (int k64_word = 0; k64_word < 2; k64_word++) b3[k64_word] = 0;
             }
         }
         const int m3 = wave / 2;
@@ -81,11 +85,11 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         // tile k: 16 unroll
         #pragma unroll 2
         for (int k8 = 0; k8 < 2; k8++) {
-            uint32_t b2_0, b2_1;
-            i__load_shared_f16x4(b_shared_k1_2 + 16 * k8, b2_0, b2_1);
-            uint32_t a1_0, a1_1;
-            i__load_shared_f16x4(a_shared_k1_2 + 16 * k8, a1_0, a1_1);
-            i__mfma_16x16x16_f16(a1_0, a1_1, b2_0, b2_1, h_0, h_1, h_2, h_3);
+            uint32_t b2[2];
+            i__load_shared_f16x4(b_shared_k1_2 + 16 * k8, b2);
+            uint32_t a1[2];
+            i__load_shared_f16x4(a_shared_k1_2 + 16 * k8, a1);
+            i__mfma_16x16x16_f16(a1, b2, h);
         }
         if (32 * k1 + 32 < K) {
             const int slot1 = (k1 + 1) % 2;
@@ -94,25 +98,20 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
             const int m7 = 8 * wave + thread / 8;
             uint16_t* a_shared4 = a_shared2 + 36 * m7;
             const int k11 = thread % 8;
-            i__store_shared_f16x4(a2_0, a2_1, a_shared4 + 4 * k11);
+            i__store_shared_f16x4(a2, a_shared4 + 4 * k11);
             const int n7 = 8 * wave + thread / 8;
-            uint16_t* b_shared4 = b_shared2 + 36 * n7;
-            i__store_shared_f16x4(b3_0, b3_1, b_shared4 + 4 * k11);
+            i__store_shared_f16x4(b3, b_shared2 + 36 * n7 + 4 * k11);
         }
     }
     const int m5 = wave / 2;
     uint16_t* C5 = C4 + 16 * (int64_t)(N * m5);
     const int n5 = wave % 2;
-    if (32 * m1 + 16 * m5 + 4 * (thread / 16) < M && 32 * n1 + 16 * n5 + thread % 16 < N) {
-        C5[16 * n5] = f16_from_f32(m_relu(h_0 + b5[16 * n5]));
-    }
-    if (32 * m1 + 16 * m5 + 4 * (thread / 16) + 1 < M && 32 * n1 + 16 * n5 + thread % 16 < N) {
-        C5[16 * n5 + N] = f16_from_f32(m_relu(h_1 + b5[16 * n5]));
-    }
-    if (32 * m1 + 16 * m5 + 4 * (thread / 16) + 2 < M && 32 * n1 + 16 * n5 + thread % 16 < N) {
-        C5[16 * n5 + 2 * (int64_t)N] = f16_from_f32(m_relu(h_2 + b5[16 * n5]));
-    }
-    if (32 * m1 + 16 * m5 + 4 * (thread / 16) + 3 < M && 32 * n1 + 16 * n5 + thread % 16 < N) {
-        C5[16 * n5 + 3 * (int64_t)N] = f16_from_f32(m_relu(h_3 + b5[16 * n5]));
+    uint16_t* C6 = C5 + 16 * n5;
+    #pragma unroll
+    for (int r3 = 0; r3 < 4; r3++) {
+        uint16_t* C_r3 = C6 + (int64_t)N * r3;
+        if (32 * m1 + 16 * m5 + r3 + 4 * (thread / 16) < M && 32 * n1 + 16 * n5 + thread % 16 < N) {
+            C_r3[0] = f16_from_f32(m_relu(h[r3] + b5[16 * n5]));
+        }
     }
 }

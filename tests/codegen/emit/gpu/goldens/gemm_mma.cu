@@ -20,7 +20,7 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     uint16_t* c_shared = (uint16_t*)m_shared;
     const float* b2 = b + 2 * (thread % 4);
     uint16_t* c_shared2 = c_shared + 24 * (thread / 4) + 2 * (thread % 4);
-    uint16_t* c_shared4 = c_shared + 384 * warp;
+    uint16_t* c_shared5 = c_shared + 384 * warp;
     uint16_t* C2 = C + 16 * (int64_t)N * warp;
     const int N_tiles = (N + 15) / 16;
     const int m1 = block / N_tiles;
@@ -30,12 +30,12 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     const uint16_t* B3 = B2 + 16 * (int64_t)K * n1;
     const float* b3 = b2 + 16 * n1;
     uint16_t* C4 = C3 + 16 * n1;
-    float h_0 = 0.0f, h_1 = 0.0f, h_2 = 0.0f, h_3 = 0.0f;
+    float h[4] = {};
     if (K > 0) {
-        int32_t live = (32 * m1 + 8 * warp + thread / 4 < M && 8 * (thread % 4) < K) ? 8 : 0;
+        int32_t live[1] = {(32 * m1 + 8 * warp + thread / 4 < M && 8 * (thread % 4) < K) ? 8 : 0};
         i__cp_async_zero_f16x8(A3, live, a_shared2);
         if (warp < 2) {
-            int32_t live1 = (16 * n1 + 8 * warp + thread / 4 < N && 8 * (thread % 4) < K) ? 8 : 0;
+            int32_t live1[1] = {(16 * n1 + 8 * warp + thread / 4 < N && 8 * (thread % 4) < K) ? 8 : 0};
             i__cp_async_zero_f16x8(B3, live1, b_shared2);
         }
     }
@@ -49,10 +49,10 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         __syncthreads();  // a_shared is read before, written after
         if (32 * k1 + 32 < K) {
             const int slot1 = (k1 + 1) % 2;
-            int32_t live2 = (32 * m1 + 8 * warp + thread / 4 < M && 32 * k1 + 8 * (thread % 4) + 32 < K) ? 8 : 0;
+            int32_t live2[1] = {(32 * m1 + 8 * warp + thread / 4 < M && 32 * k1 + 8 * (thread % 4) + 32 < K) ? 8 : 0};
             i__cp_async_zero_f16x8(A3 + 32 * k1 + 32, live2, a_shared2 + 1024 * slot1);
             if (warp < 2) {
-                int32_t live3 = (16 * n1 + 8 * warp + thread / 4 < N && 32 * k1 + 8 * (thread % 4) + 32 < K) ? 8 : 0;
+                int32_t live3[1] = {(16 * n1 + 8 * warp + thread / 4 < N && 32 * k1 + 8 * (thread % 4) + 32 < K) ? 8 : 0};
                 i__cp_async_zero_f16x8(B3 + 32 * k1 + 32, live3, b_shared2 + 512 * slot1);
             }
         }
@@ -66,41 +66,38 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         for (int k2 = 0; k2 < 2; k2++) {
             uint16_t* a_shared_k2 = a_shared_k1_2 + 8 * ((2 * k2 + thread / 16) ^ (thread / 2 % 4));
             uint16_t* b_shared_k2 = b_shared_k1_2 + 8 * ((2 * k2 + thread / 8 % 2) ^ (thread / 2 % 4));
-            uint32_t a_0, a_1, a_2, a_3;
-            i__ldmatrix_x4_a_f16x2(a_shared_k2, a_0, a_1, a_2, a_3);
-            uint32_t b1_0, b1_1;
-            i__ldmatrix_x2_b_f16x2(b_shared_k2, b1_0, b1_1);
-            i__mma_m16n8k16_f16(a_0, a_1, a_2, a_3, b1_0, b1_1, h_0, h_1, h_2, h_3);
+            uint32_t a[4];
+            i__ldmatrix_x4_a_f16x2(a_shared_k2, a);
+            uint32_t b1[2];
+            i__ldmatrix_x2_b_f16x2(b_shared_k2, b1);
+            i__mma_m16n8k16_f16(a, b1, h);
         }
     }
     __syncthreads();  // c_shared lies where others were
     const int m4 = warp / 2;
     uint16_t* c_shared3 = c_shared2 + 384 * m4;
     const int n4 = warp % 2;
-    if (32 * m1 + 16 * m4 + thread / 4 < M && 16 * n1 + 8 * n4 + 2 * (thread % 4) < N) {
-        float b_v_0, b_v_1;
-        uint32_t c_shared_v_0 = 0;
-        i__load_global_f32x2(b3 + 8 * n4, b_v_0, b_v_1);
-        c_shared_v_0 = m_pack_u16(f16_from_f32(m_relu(h_0 + b_v_0)), f16_from_f32(m_relu(h_1 + b_v_1)));
-        i__store_shared_f16x2(c_shared_v_0, c_shared3 + 8 * n4);
-    }
-    if (32 * m1 + 16 * m4 + thread / 4 + 8 < M && 16 * n1 + 8 * n4 + 2 * (thread % 4) < N) {
-        float b_v_0, b_v_1;
-        uint32_t c_shared_v_0 = 0;
-        i__load_global_f32x2(b3 + 8 * n4, b_v_0, b_v_1);
-        c_shared_v_0 = m_pack_u16(f16_from_f32(m_relu(h_2 + b_v_0)), f16_from_f32(m_relu(h_3 + b_v_1)));
-        i__store_shared_f16x2(c_shared_v_0, c_shared3 + 8 * n4 + 192);
+    uint16_t* c_shared4 = c_shared3 + 8 * n4;
+    #pragma unroll
+    for (int r31 = 0; r31 < 2; r31++) {
+        if (32 * m1 + 16 * m4 + 8 * r31 + thread / 4 < M && 16 * n1 + 8 * n4 + 2 * (thread % 4) < N) {
+            float b_v[2];
+            uint32_t c_shared_v[1] = {};
+            i__load_global_f32x2(b3 + 8 * n4, b_v);
+            c_shared_v[0] = m_pack_u16(f16_from_f32(m_relu(h[2 * r31] + b_v[0])), f16_from_f32(m_relu(h[2 * r31 + 1] + b_v[1])));
+            i__store_shared_f16x2(c_shared_v, c_shared4 + 192 * r31);
+        }
     }
     __syncthreads();  // c_shared is written before, read after
     if (warp < 2) {
         const int m5 = thread / 2;
-        uint16_t* c_shared5 = c_shared4 + 24 * m5;
+        uint16_t* c_shared6 = c_shared5 + 24 * m5;
         uint16_t* C5 = C4 + (int64_t)N * m5;
         const int n5 = thread % 2;
         if (32 * m1 + m5 + 16 * warp < M && 16 * n1 + 8 * n5 < N) {
-            uint32_t c_shared_v1_0, c_shared_v1_1, c_shared_v1_2, c_shared_v1_3;
-            i__load_shared_f16x8(c_shared5 + 8 * n5, c_shared_v1_0, c_shared_v1_1, c_shared_v1_2, c_shared_v1_3);
-            i__store_global_f16x8(c_shared_v1_0, c_shared_v1_1, c_shared_v1_2, c_shared_v1_3, C5 + 8 * n5);
+            uint32_t c_shared_v1[4];
+            i__load_shared_f16x8(c_shared6 + 8 * n5, c_shared_v1);
+            i__store_global_f16x8(c_shared_v1, C5 + 8 * n5);
         }
     }
 }

@@ -11,13 +11,12 @@ andiron_scale__scale_Y(const float* X, const float* __restrict__ s, float* Y, in
     // tile j: 1024
     for (int j1 = 0; j1 < (N + 1023) / 1024; j1++) {
         if (1024 * j1 + 4 * thread + 128 * warp < N) {
-            float x_v_0, x_v_1, x_v_2, x_v_3;
-            i__load_global_f32x4(X2 + 1024 * j1, x_v_0, x_v_1, x_v_2, x_v_3);
-            float y_v_0 = s[block] * x_v_0;
-            float y_v_1 = s[block] * x_v_1;
-            float y_v_2 = s[block] * x_v_2;
-            float y_v_3 = s[block] * x_v_3;
-            i__store_global_f32x4(y_v_0, y_v_1, y_v_2, y_v_3, Y2 + 1024 * j1);
+            float x_v[4];
+            float y_v[4];
+            i__load_global_f32x4(X2 + 1024 * j1, x_v);
+            #pragma unroll
+            for (int j32 = 0; j32 < 4; j32++) y_v[j32] = s[block] * x_v[j32];
+            i__store_global_f32x4(y_v, Y2 + 1024 * j1);
         }
     }
 }
