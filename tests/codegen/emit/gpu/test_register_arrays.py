@@ -140,3 +140,27 @@ def test_parts_of_words_are_put_together_at_once():
     assert re.search(loop, text)
     x = np.arange(-1500, 1500).astype(np.float16)
     assert np.array_equal(emulate(program, {"X": x})["Y"], x + x)
+
+
+TILES = """
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+schedule s for gemm on sm_80:
+    tile m: 64, n: 64 -> block
+    keep C in register
+    tile k: 16{pipeline}
+    move A -> shared
+    move B -> shared
+    tile m: 8, n: 8 -> thread
+    compute
+"""
+
+
+@pytest.mark.parametrize(("pipeline", "pragma"), [("", True), (" pipeline 2", False)])
+def test_a_short_loop_over_tiles_stays_a_loop(pipeline, pragma):
+    """Unless its iterations differ: then a compiler may take the last one out."""
+    module = loads(TILES.format(pipeline=pipeline))
+    fixed = specialise(module.ops["gemm"], dict.fromkeys("MNK", 64))
+    text = emit(compile_program(module, fixed, module.schedules["s"], module.device("sm_80")).program, "cuda")
+    assert "for (int k1 = 0; k1 < 4; k1++)" in text
+    assert bool(re.search(r"#pragma unroll 1\n +for \(int k1 = 0; k1 < 4; k1\+\+\)", text)) == pragma
