@@ -140,8 +140,11 @@ class StatementPrinter:
 
         old = ctx.env.pop(s.var, None)
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
+        copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
+        self._repeats *= copies
         with ctx.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
+        self._repeats //= copies
         ctx.loops.pop()
         match text.body[-1]:
             case CFor(body=[]):

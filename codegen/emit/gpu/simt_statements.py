@@ -180,7 +180,7 @@ class GpuBody(StatementPrinter):
     def _unroll_directive(self, s: For) -> Directive | None:
         if s.var in self.ctx.lanes.unrolled or s.var in self._over_words:
             return Directive(self.spelling.unroll)
-        count = unroll_factor(self.ctx, s)
+        count = unroll_factor(self.ctx, s, self._repeats)
         count = count if count > 1 else unroll_limit(self.ctx, s)
         return None if count is None else Directive(f"{self.spelling.unroll} {min(count, 64)}")
 
