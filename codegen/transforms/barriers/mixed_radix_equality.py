@@ -41,7 +41,7 @@ class MixedRadixEquality:
         self._twins: list[tuple[Fn, Fn]] = []  # equal functions
         self._quotients: set[Fn] = set()  # those that the equalities speak of
         self._remainders: set[int] = set()  # by what numbers
-        self._middle: set[tuple[int, int]] = set()  # (d, c) of the digits x/d % c that the equalities speak of
+        self._spoken: set[tuple[int, int]] = set()  # (d, c) of the digits x/d % c that the equalities speak of
         for f in facts:
             for atom, _ in f.terms:
                 self._facts.setdefault(atom, []).append(f)
@@ -54,7 +54,7 @@ class MixedRadixEquality:
         spoken = {f for pair in todo for e in pair for f in functions(e)}
         self._quotients |= {f for f in spoken if f.kind == "div"}
         self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
-        self._middle |= {digit for f in spoken if (digit := _middle_digit(f)) is not None}
+        self._spoken |= {_digit(f) for f in spoken if f.kind == "mod" and f.args[1].constant}
         looked = -1  # how much was equal when it was last looked what follows
         for _ in range(_ROUNDS + len(spoken)):  # each round takes a digit off at least, and all are spoken of
             for x, y in todo:
@@ -211,16 +211,16 @@ class MixedRadixEquality:
 
     def _finer(self, x: Expr, y: Expr, by: int) -> list[Pair]:
         """The digits inside of x % `by` = y % `by` that are spoken of."""
-        digits = [((x // d) % c, (y // d) % c) for d, c in sorted(self._middle) if not by % (c * d)]
+        digits = [((x // d) % c, (y // d) % c) for d, c in sorted(self._spoken) if not by % (c * d) and c < by]
         return [pair for pair in digits if not self.same(*pair)]
 
 
-def _middle_digit(f: Fn) -> tuple[int, int] | None:
-    """(d, c), where `f` is x/d % c."""
-    inner = _single(f.args[0]) if f.kind == "mod" and f.args[1].constant else None
-    if not isinstance(inner, Fn) or inner.kind != "div" or not inner.args[1].constant:
-        return None
-    return inner.args[1].const, f.args[1].const
+def _digit(f: Fn) -> tuple[int, int]:
+    """(d, c), where `f` is x/d % c; d is 1 where it is x % c."""
+    inner = _single(f.args[0])
+    if isinstance(inner, Fn) and inner.kind == "div" and inner.args[1].constant:
+        return inner.args[1].const, f.args[1].const
+    return 1, f.args[1].const
 
 
 def _split(e: Expr, size: int) -> tuple[Expr, Expr]:

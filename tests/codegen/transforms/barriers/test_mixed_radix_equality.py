@@ -108,6 +108,13 @@ def test_a_swizzle_by_a_digit_in_the_middle():
     assert not same([(lane % 2, lane2 % 2), tuple(columns)], lane, lane2)
 
 
+def test_a_swizzle_by_the_low_half_of_a_row():
+    """64 lanes copy rows of a half each: equal rows are equal modulo 16, and the columns are permuted by rows modulo 8."""
+    lane, lane2 = Var("l", 0, 63), Var("l'", 0, 63)
+    assert same([(lane % 16, lane2 % 16), (xor(lane // 16, lane % 8), xor(lane2 // 16, lane2 % 8))], lane, lane2)
+    assert not same([(lane % 4, lane2 % 4), (xor(lane // 16, lane % 8), xor(lane2 // 16, lane2 % 8))], lane, lane2)
+
+
 def test_one_value_left():
     assert same([(t % S, t2 % S)], t, t2, [-(t // S), -(t2 // S)])
 
