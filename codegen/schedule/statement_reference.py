@@ -94,7 +94,8 @@ Pointwise statements that follow the reduction are computed at the write-back (`
 tiles below determine how a tensor in registers is spread over units. The block, if there is one, schedules the write-back.
 `with` names an instruction that stores registers. It is used for whole vectors, where addresses are aligned for it and the
 tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual. `by shuffle`
-states that units below combine their parts of the reduction by exchanging registers. If the block moves
+states that units below combine their parts of the reduction: within a subgroup by exchanging registers, then through a memory
+that they share. If the block moves
 the tensor to another memory first, results go there, not sums: they may be narrower. (Then the epilogue is computed before the
 move, but tensors as large as the result are read after it.) If no line of the block has a level, and none is `compute`, the
 stores from there are distributed over the units, as those of a copy.

@@ -338,8 +338,8 @@ class MisplacedModifier(UserError):
     """A modifier on a line that it does not apply to.
 
     `pipeline` belongs to moves and to loops, `raster` and `arrange` to distributed tiles, `unroll` and `peel` to loops,
-    `vector` to tiles and leaves, `layout`, `pad` and `swizzle` to tensors in a memory, `by` to parallel reductions, `with` to
-    copies and stored results. `keep T in dram:` with a block is a launch: only its block says how T is computed.
+    `vector` to tiles, copies and leaves, `layout`, `pad` and `swizzle` to tensors in a memory, `by` to parallel reductions,
+    `with` to copies and stored results. `keep T in dram:` with a block is a launch: only its block says how T is computed.
     """
 
     id = "schedule-modifier"
