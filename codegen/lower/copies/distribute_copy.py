@@ -10,6 +10,7 @@ SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are kno
 from __future__ import annotations
 
 from ....dsl import syntax
+from ....dsl.device import Instr
 from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
@@ -54,8 +55,13 @@ def copy_lines(
     if shaped:
         lines += [_tile(a, 1, None) for a, _ in axes if a != fastest]
         lines.append(_tile(fastest, 1, shaped[-1].name))
-    lines.append(syntax.Compute() if wide is None else syntax.Compute(wide[0].name))
+    # An instruction that several units execute together is for copies that units share.
+    lines.append(syntax.Compute(wide[0].name if wide is not None and not _takes_lanes(wide[0]) else None))
     return tuple(lines)
+
+
+def _takes_lanes(instr: Instr) -> bool:
+    return any(v.name == "lane" for o in instr.operands for v in o.coords)
 
 
 def copy_block(move: Move, block: Node) -> Node:
