@@ -93,7 +93,12 @@ def _substitute(op: Op, numbers: Mapping[str, int]) -> Op:
             continue  # the condition that the divisor is positive fails as well
         if new.constant is not None and new.constant < 0:
             given = ", ".join(f"{n} = {x}" for n, x in numbers.items())
-            raise ConditionFailed(f"op `{op.name}` needs {text}, which does not hold for {given}")
+            at = next((x.span for x in op.statements if x.span is not None), None)
+            if not given:
+                help = "write an extent that is 0 or more for some sizes, and a `where` that some sizes satisfy"
+                raise ConditionFailed(f"op `{op.name}` needs {text}, which no sizes satisfy", at, help=help)
+            help = f"call it with others, or change the `where` or the extents of `{op.name}`"
+            raise ConditionFailed(f"op `{op.name}` needs {text}, which does not hold for {given}", at, help=help)
         if new.constant is None:
             conditions.append((new, text))
     derived = []

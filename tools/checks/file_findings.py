@@ -70,7 +70,7 @@ def check_file(path: str, verify: bool = False) -> FileFindings:
 
     def write(folder: Path) -> dict[str, Any]:
         (folder / "answer.json").write_text(json.dumps(asdict(answer)), encoding="utf-8")
-        return {"kind": "check", "file": path}
+        return {"kind": "check", "what": f"check of {path}", "file": path}
 
     kept_entries().get_or_make(key, write)
     return answer

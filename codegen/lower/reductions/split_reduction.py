@@ -85,7 +85,7 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
     """
     ctx = low.ctx
     assert tile.level is not None
-    check_dealt_parts(focus, tile, axes)
+    check_dealt_parts(low.computations, focus, tile, axes)
     computations = []
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.computations:

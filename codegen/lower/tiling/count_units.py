@@ -2,6 +2,9 @@
 
 The first cooperative copy needs the number of units, which tiles further down decide. Trip counts come from capacity, never
 from the live extent (CAPACITY_NOT_LIVE), or the tiles of warps would overlap in edge blocks.
+
+MAIN_NEST   the main nest fixes how many units there are. A block adds levels inside of those alone: with more units outside,
+            its own lines would count for the others, and a copy that is printed as a block would launch more than it did.
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ def count_units(ctx: LoweringContext, ranges: Mapping[str, Range], tree: Node, l
     """
     main = _walk(ctx, ranges, tree, ctx.outermost, lanes, nested=False)
     inner = _walk(ctx, ranges, tree, ctx.outermost, lanes, nested=True)
+    inmost = max((ctx.device.depth(level) for level in main), default=0)
     for level, n in inner.items():
-        main.setdefault(level, n)
+        if ctx.device.depth(level) > inmost:  # MAIN_NEST
+            main.setdefault(level, n)
     return main
 
 

@@ -70,6 +70,11 @@ CASES = {
         "sm_80",
         ":\n    tile m: 1, n: 1 -> block\n    tile k: 8\n    move B -> shared with cp_async\n    compute\n",
     ),
+    "a copy that has more tiles than the main nest has lanes": (
+        PRODUCT,
+        "gfx90a",
+        ":\n    tile m: 64, n: 64 -> block\n    keep C in register\n    tile k: 64\n    move A -> shared\n    compute with mfma\n",
+    ),
     "a computed factor that no nest keeps": (
         FACTOR,
         "gfx90a",
