@@ -33,8 +33,8 @@ def check_kept_parts(device: Device, w: Computation, keep: Keep) -> None:
 
 
 def check_dealt_parts(launch: Sequence[Computation], focus: Focus, tile: Tile, axes: Sequence[Axis]) -> None:
-    """`by workspace` and `by atomic`: parts of some reduction of the launch are left to a later one. An accumulator that is open
-    here combines its parts where it closes."""
+    """`by workspace` and `by atomic`: parts of some reduction of the launch are left to a later one. An accumulator that is
+    open here combines its parts where it closes."""
     reductions = [w for w in launch if any(a.index in w.reduced for a in axes)]
     if tile.split in (None, "shuffle") or any(w.name not in focus.open_accumulators for w in reductions):
         return

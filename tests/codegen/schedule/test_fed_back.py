@@ -73,7 +73,8 @@ CASES = {
     "a copy that has more tiles than the main nest has lanes": (
         PRODUCT,
         "gfx90a",
-        ":\n    tile m: 64, n: 64 -> block\n    keep C in register\n    tile k: 64\n    move A -> shared\n    compute with mfma\n",
+        ":\n    tile m: 64, n: 64 -> block\n    keep C in register\n    tile k: 64\n"
+        "    move A -> shared\n    compute with mfma\n",
     ),
     "a computed factor that no nest keeps": (
         FACTOR,
