@@ -12,6 +12,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
+from ..schedule.build_tree import modifier
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
@@ -109,7 +110,7 @@ def vectors(
     out: list[syntax.Line] = []
     later: list[syntax.Line] = []
     for n, line in enumerate(lines):
-        m = next((m for m in getattr(line, "modifiers", ()) if m.name == "vector"), None)
+        m = modifier(line, "vector")
         if m is None or not isinstance(line, (syntax.Tile, syntax.Compute)):
             out.append(line)
             if n == dealt:
@@ -135,7 +136,7 @@ def vectors(
 def _note_idle_vectors(ctx: LoweringContext, lines: Iterable[syntax.Line], why: str) -> None:
     """A note on each `vector` that makes no vectors."""
     for x in lines:
-        m = next((m for m in getattr(x, "modifiers", ()) if m.name == "vector"), None)
+        m = modifier(x, "vector")
         if m is not None and x.span is not None:
             ctx.note(f"line {x.span.line}, `{format_node(m).strip()}`: {why}")
         _note_idle_vectors(ctx, getattr(x, "block", None) or (), why)
@@ -173,7 +174,7 @@ def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
 
 
 def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines:
-    """Lines with a memory each, which are the registers where it is open. Registers have no order of elements.
+    """Lines with a memory each, which are the registers where it is open.
 
     An accumulator that a line above names is kept already: an open line that names it again says nothing.
     """

@@ -24,6 +24,7 @@ from ...dsl.errors.schedule import (
 )
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
+from .build_tree import modifier
 from .line_modifiers import OWN_LAUNCH, kinds_of, refused_modifiers
 
 _COMBINE = ("shuffle", "workspace", "atomic")
@@ -135,14 +136,14 @@ class _Lines:
             )
 
     def pipelined(self, line: syntax.Move, state: _State) -> None:
-        m = _modifier(line, "pipeline")
+        m = modifier(line, "pipeline")
         if m is not None and not state.loops:
             self.add(
                 ModifierArgument("no loop above for the pipeline to rotate over", m.span or line.span, help="move it below one")
             )
 
     def combining(self, line: syntax.Line, reduced: set[str]) -> None:
-        m = _modifier(line, "by")
+        m = modifier(line, "by")
         if m is None:
             return
         word, span = m.words[0], m.span or line.span
@@ -194,14 +195,14 @@ class _Lines:
                 )
         self.ordered(line, seen)
         self.combining(line, reduced)
-        raster = _modifier(line, "raster")
+        raster = modifier(line, "raster")
         if raster is not None and line.level is not None:
             if self.known(line.level) and self.device.level(line.level).units != "open":
                 help = "it orders units that the device starts one after another"
                 self.add(MisplacedModifier(f"`raster` does not apply to `{line.level}`", raster.span or line.span, help=help))
             elif len(line.axes) < 2:
                 self.add(ModifierArgument("`raster` needs two indices", raster.span or line.span, help="leave it out"))
-        arrange = _modifier(line, "arrange")
+        arrange = modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)
 
@@ -220,7 +221,7 @@ class _Lines:
             self.add(BadArrange(f"`arrange` has no map for `{i}`", span, help=f"add `{i} = ...`"))
 
     def ordered(self, line: syntax.Line, axes: set[str] | None) -> None:
-        m = _modifier(line, "order")
+        m = modifier(line, "order")
         if m is None:
             return
         span = m.span or line.span
@@ -242,10 +243,6 @@ class _Lines:
                 labels = [Label(before.span, "held from here on")] if before.span and before.span != line.span else []
                 self.add(HeldTwice(f"`{t}` is in `{memory}` already", line.span, labels=labels, help="leave one out"))
             state.held[t, memory] = line
-
-
-def _modifier(line, name: str) -> syntax.Modifier | None:
-    return next((m for m in getattr(line, "modifiers", ()) if m.name == name), None)
 
 
 def _number(size) -> int | None:
