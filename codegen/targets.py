@@ -127,7 +127,9 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
         return Target(name, family, device, arch=next((n for n in line if n in std_devices()), ""))
     if family.launcher == "emulator":
         if device not in known:
-            raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, (f"{head}:{n}" for n in known)))
+            # of what has no blocks there is nothing to emulate, so no such target is proposed
+            others = (f"{head}:{n}" for n in known if n.partition(":")[0] not in FAMILIES)
+            raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, others))
         return Target(name, family, device)
     if device not in MACHINES and device not in known:
         others = (n for n in known if n.startswith(f"{head}:"))

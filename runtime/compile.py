@@ -247,7 +247,7 @@ def resolve_request(
     expect("schedule", schedule, (str, ScheduleDecl, Schedule, type(None)), "a schedule: its name, a text, or a `Schedule`")
     expect("target", target, (str, type(None)), "the name of a target")
     known = Lineages(module)
-    goal = target_of(target or "cpu", known)
+    goal = target_of("cpu" if target is None else target, known)
     if goal.device is None and goal.family.launcher == "driver":
         goal = target_of(attached_target(goal.name, known), known)
     device = device_of(goal, module)

@@ -94,7 +94,7 @@ def target_name(args: argparse.Namespace, module: Module) -> str:
     named = module.schedules.get(args.schedule)
     if args.target is None and named is not None and named.device is not None:
         return infer_target(named.device, module)
-    return args.target or "cpu"
+    return "cpu" if args.target is None else args.target
 
 
 def request_of(args: argparse.Namespace) -> CompileRequest:

@@ -41,7 +41,6 @@ class EmissionContext:
     buffers: dict[str, Buffer]
     needs: dict[Helper, None]
     env: dict[Var, Expr] = field(default_factory=dict)
-    sub_vectors: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
     sub_vector: int | None = None  # which one, while that is so
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
@@ -83,6 +82,11 @@ class EmissionContext:
             var, width = self.lanes.var, self.lanes.width // self.sub_vectors
             found = self.counted[share] = {} if var is None else {var: Var(var.name, 0, width - 1) + share * width}
         return found
+
+    @property
+    def sub_vectors(self) -> int:
+        """Hardware vectors that the lanes take."""
+        return self.lanes.sub_vectors
 
     @property
     def width(self) -> int:

@@ -13,12 +13,13 @@ buffer with the most elements is an array, and its loops stay loops. Operands of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ...dsl.device import Device, Level, Operand
 from ...dsl.index.expr import Expr, Var, as_expr
-from ...dsl.values import Apply, IndexValue, Load, Masked, Value, walk
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, walk
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
@@ -26,7 +27,8 @@ from .c.c_expr import COMPARISONS
 
 MOST_CELLS = 256  # elements: of a buffer whose elements are analysed one by one [limit]
 
-# statements: that unrolled loops within one another may become for named registers; g++ takes a minute for 2000 [limit]
+# statements: that unrolled loops within one another may become for named registers, for each hardware vector; g++ takes
+# a minute for 2000 [limit]
 MOST_NAMED = 512
 WORD = 4  # bytes: of a register operand, which narrower elements share [fact: `codegen/emit/gpu/instr_wrapper.py`]
 
@@ -41,13 +43,19 @@ class LaneRegister:
 @dataclass(frozen=True)
 class LaneInfo:
     """`var`, `width`: the lane's number and how many there are (None, 1: no vectors). `varying`: variables that differ
-    between lanes. `unrolled`: loops (by variable) that must be unrolled by the printer."""
+    between lanes. `unrolled`: loops (by variable) that must be unrolled by the printer. `sub_vectors`: hardware vectors that
+    the lanes take; each statement is printed for one share of the lanes at a time."""
 
     var: Var | None
     width: int
     varying: frozenset[Var]
     registers: dict[str, LaneRegister]
     unrolled: frozenset[Var]
+    sub_vectors: int = 1
+
+    def printed_size(self, s: Stmt) -> int:
+        """The statements of the text that a store, or another statement without a body, becomes."""
+        return _printed_size(s, self.varying, self.registers.keys(), self.width, self.sub_vectors)
 
 
 def register_memories(device: Device) -> frozenset[str]:
@@ -60,7 +68,7 @@ def is_register(buffer: Buffer, device: Device) -> bool:
     return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
 
 
-def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int) -> LaneInfo:
+def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int, sub_vectors: int = 1) -> LaneInfo:
     everything = statements(launch.body)
     varying = _varying_variables(everything, var)
     buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
@@ -79,49 +87,65 @@ def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int)
         and all(sources[c] <= candidates for coords in accesses[name] for c in coords)
     }
     loops = {name: frozenset(v for coords in accesses[name] for c in coords for v in sources[c]) for name in everywhere}
-    named = _within_text(launch.body, everything, {name: buffers[name] for name in everywhere}, loops)
+    size = partial(_printed_size, varying=varying, registers=buffers.keys(), width=width, sub_vectors=sub_vectors)
+    named = _within_text(launch.body, everything, {name: buffers[name] for name in everywhere}, loops, size)
     unrolled = frozenset(v for name in named for v in loops[name])
     differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
     registers = {n: LaneRegister(b, n in named, n not in differs) for n, b in buffers.items()}
-    return LaneInfo(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+    return LaneInfo(var, width, varying, registers, _with_bounds(everything, unrolled, lets), sub_vectors)
 
 
 def _within_text(
-    body: tuple[Stmt, ...], everything: list[Stmt], buffers: dict[str, Buffer], loops: dict[str, frozenset[Var]]
+    body: tuple[Stmt, ...],
+    everything: list[Stmt],
+    buffers: dict[str, Buffer],
+    loops: dict[str, frozenset[Var]],
+    size: Callable[[Stmt], int],
 ) -> set[str]:
-    """Those of the buffers that are named (TEXT). `loops`: those that are unrolled for each."""
+    """Those of the buffers that are named (TEXT). `loops`: those that are unrolled for each; `size`: of a statement's text."""
     named = set(buffers)
     operands = {p.buffer for s in everything if type(s) is Call for p in s.pieces}
     free = [name for name in named if loops[name] and (name not in operands or buffers[name].dtype.bytes >= WORD)]
     free.sort(key=lambda name: (buffers[name].size.constant or 0, name))
-    while free and _longest_text(body, frozenset(v for name in named for v in loops[name])) > MOST_NAMED:
+    while free and _longest_text(body, frozenset(v for name in named for v in loops[name]), size) > MOST_NAMED:
         named.discard(free.pop())
     return named
 
 
-def _longest_text(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
+def _longest_text(body: tuple[Stmt, ...], unrolled: frozenset[Var], size: Callable[[Stmt], int]) -> int:
     """The statements that the longest of the outermost unrolled loops becomes."""
     longest = 0
     for s in body:
         if type(s) is For and s.var in unrolled:
-            longest = max(longest, _unrolled_count((s,), unrolled))
+            longest = max(longest, _unrolled_count((s,), unrolled, size))
         else:
             for inner in _bodies(s):
-                longest = max(longest, _longest_text(inner, unrolled))
+                longest = max(longest, _longest_text(inner, unrolled, size))
     return longest
 
 
-def _unrolled_count(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
+def _unrolled_count(body: tuple[Stmt, ...], unrolled: frozenset[Var], size: Callable[[Stmt], int]) -> int:
     """Statements of the text, declarations among them, where other loops stay. What compilers make of it is counted after that
     (`c.unrolling.statement_count`), when it is known which loops are unrolled."""
     total = 0
     for s in body:
-        inner = sum(_unrolled_count(x, unrolled) for x in _bodies(s))
+        inner = sum(_unrolled_count(x, unrolled, size) for x in _bodies(s))
         if type(s) is For and s.var in unrolled:
             trips = (s.stop - s.start).interval[1]
             inner *= 1 if trips is None else max(0, -(-trips // (s.step.constant or 1)))
-        total += inner if _bodies(s) else 1
+        total += inner if _bodies(s) else size(s)
     return total
+
+
+def _printed_size(s: Stmt, varying: frozenset[Var], registers: Collection[str], width: int, sub_vectors: int) -> int:
+    """Statements that one becomes: one for each hardware vector of the lanes, or for each lane that has an address of its own,
+    because the address has a quotient or a remainder of what differs between lanes."""
+    if type(s) is not Store:
+        return 1
+    at = [s.coords] if s.buffer not in registers else []
+    at += [ld.indices for ld in loads(s.value) if ld.tensor not in registers]
+    atoms = [Expr(((a, 1),)) for coords in at for e in coords for a, _ in e.terms if not isinstance(a, Var)]
+    return width if any(not varying.isdisjoint(a.variables()) for a in atoms) else sub_vectors
 
 
 def _bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:

@@ -33,7 +33,8 @@ from ..ir.tile_ir import Stmt
 from ..plan.computations import BACK, Computation
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
-from .leaves.instr_leaf import check_executing_units, instr_leaf, same_fragment, strip_mask
+from .leaves.check_instr import check_executing_units, refuse_named
+from .leaves.instr_leaf import instr_leaf, same_fragment, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
 from .leaves.scalar_leaf import scalar_leaf
 from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
@@ -204,7 +205,9 @@ class Lowering:
             )
         m = self.find_instr(leaf.instr, computation, leaf.move.span, must=False, spread=leaf.fragment)
         if m is None:
-            self.ctx.notes.append(f"`with {leaf.instr}`: no member of it fits the copy of `{leaf.move.tensor}`")
+            refuse_named(
+                leaf.instr, f"no member of it lays `{leaf.move.tensor}` out as the lines below read it", leaf.move.span
+            )
             return scalar_leaf(self.ctx, focus, computation, leaf.fragment)
         return instr_leaf(self.ctx, focus, computation, m, span=leaf.move.span)
 

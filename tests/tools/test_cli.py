@@ -47,6 +47,12 @@ def test_run(gemm, capsys):
         assert wanted in said
 
 
+def test_run_refuses_checks_that_a_cpu_does_not_make(gemm, capsys):
+    assert main(["run", gemm, *SMALL, "--sanitize"]) == 1
+    assert "`--sanitize`: cpu runs without checks" in capsys.readouterr().err
+    assert main(["run", gemm, *SMALL, "--sanitize", "--target", "emulate:sm_80", "--repeat", "1"]) == 0
+
+
 def test_run_as_json(gemm, capsys):
     assert main(["run", gemm, *SMALL, "--schedule", "rows", "--repeat", "2", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

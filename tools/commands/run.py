@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from ...dsl.errors.emulate import NotEmulated
 from ...dsl.errors.target import NoDevice
 from ...dsl.support.amounts import seconds_text
 from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_of, not_negative, positive
@@ -40,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sanitize",
         action=argparse.BooleanOptionalAction,
-        default=True,
-        help="check for races and wrong accesses (under the emulator)",
+        help="check for races and wrong accesses (the emulator's default)",
     )
     add_old_spellings(parser, {"--check": "--compare", "--checks": "--sanitize", "--report": "--count"})
     add_json(parser)
@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
         from ...runtime.emulator.build import build_runtime_early
 
         build_runtime_early()
-    kernel = kernel_of(args, args.threads, args.sanitize)
+    kernel = kernel_of(args, args.threads, args.sanitize is not False)
+    if args.sanitize and kernel.variants[0].target.family.launcher != "emulator":
+        message = f"`--sanitize`: {kernel.target} runs without checks of its accesses"
+        raise NotEmulated(message, help="run under the emulator: `--target emulate:DEVICE`")
     kernel.counting = args.count
     try:
         answer = measure(kernel, args.repeat, args.compare, args.seed)

@@ -1,7 +1,8 @@
 """The unroll factor that a compiler is given for a loop.
 
-It is the program's, unless the text would be too long: compilers take much more than twice the time for twice the text, and
-each element of an array multiplies alias queries. 256 elements cost g++ half a minute, 3072 more than anyone waits for.
+It is the program's, or the largest divisor of it with which the text is short enough: compilers take much more than twice the
+time for twice the text, and each element of an array multiplies alias queries. 256 elements cost g++ half a minute, 3072 more
+than anyone waits for.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LOOP = 8
 
 
 def unroll_factor(ctx: EmissionContext, s: For, repeats: int) -> int:
-    """1: not at all. `repeats`: the copies of the loop that unrolled loops around it make."""
+    """A divisor of what the program says; 1: not at all. `repeats`: copies of the loop that unrolled loops around it make."""
     return _count(ctx, s, repeats=repeats)
 
 
@@ -34,10 +35,10 @@ def _count(ctx: EmissionContext, s: For, inner: int | None = None, repeats: int 
     count = s.unroll if s.unroll > 1 else (trip_count(ctx, s) or 1) if s.unroll == 0 else 1
     if count == 1:
         return 1
-    inner = statement_count(ctx, s.body) if inner is None else inner
-    if _indexed(ctx, s.body):
+    inner = max(1, statement_count(ctx, s.body) if inner is None else inner)
+    if _indexed(ctx, s.body):  # a part of such a loop still indexes arrays by variables
         return count if count * inner <= MOST_INDEXED and count * inner * repeats <= MOST_REPEATED else 1
-    return count if count * inner <= MOST_COPIES else 1
+    return max((n for n in range(1, min(count, MOST_COPIES // inner) + 1) if count % n == 0), default=1)
 
 
 def trip_count(ctx: EmissionContext, s: For) -> int | None:
@@ -71,7 +72,7 @@ def statement_count(ctx: EmissionContext, body: Sequence[Stmt]) -> int:
             case Let():
                 pass
             case _:
-                total += 1
+                total += ctx.lanes.printed_size(s)
     return total
 
 

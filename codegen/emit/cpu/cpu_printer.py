@@ -110,16 +110,16 @@ class _Printer:
         program, plan = self.program, plan_cpu_launch(self.program, launch)
         self.threaded |= plan.threads is not None
         lane, width = (plan.lanes.var, plan.lanes.count.constant or 1) if plan.lanes else (None, 1)
-        lanes = analyse_lanes(program, launch, lane, width)
+        shares = sub_vector_count(launch, program.device.levels[-1], width)
+        lanes = analyse_lanes(program, launch, lane, width, shares)
         if lane is not None and (body := sink_divergent_guards(launch.body, lanes.varying)) != launch.body:
             launch = replace(launch, body=body)
-            lanes = analyse_lanes(program, launch, lane, width)
+            lanes = analyse_lanes(program, launch, lane, width, shares)
         text = SourceText(lambda v: self._outside(v, text, plan), self.index_need)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = set(self.size)
-        shares = sub_vector_count(launch, program.device.levels[-1], width)
-        ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs, sub_vectors=shares)
+        ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:
             ctx.emitted_names[b.name] = self.field[b.name]

@@ -7,7 +7,6 @@ WHOLE_OR_NOT  an instruction that accesses memory is executed if its whole opera
 ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason. For several units
               it also holds if an operand in an argument is misaligned whatever the sizes are.
 WHERE_IT_READS  the same holds if the operand is in another memory than the instruction accesses.
-ITS_LANES     a launch has as many lanes as the fragments of the instruction.
 ONE_WRITER    if several units would copy the same elements, unit 0 copies them (`predicated_store`).
 TOGETHER      units that execute one instruction do not diverge.
 """
@@ -35,6 +34,7 @@ from ..lowering_context import LoweringContext
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
 from ..stores.predicated_store import one_writer
+from .check_instr import check_lanes, refuse_named
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 
@@ -77,18 +77,6 @@ def instr_leaf(
         direct = _direct(ctx, focus, m, op, value)
         demands.append(_Demand(op, value, frozenset(indices_of(value, computation.alias)), fragment_map(m, op.name), direct))
     return _repeat(ctx, focus, computation, m, tuple(names), tuple(demands), unroll, span)
-
-
-def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
-    """ITS_LANES: with fewer lanes, elements would be left out. Raises InstrMismatch."""
-    there = ctx.number(ctx.below(m.instr.level, ctx.innermost))[1]
-    for op in m.instr.operands:
-        if ctx.register(op.memory) and (lanes := fragment_map(m, op.name).lanes) > 1 and there not in (lanes, None):
-            raise InstrMismatch(
-                f"`{m.instr.name}` takes {lanes} units of `{ctx.innermost}`, and this launch has {there}",
-                span,
-                help=f"let the other lines use {lanes} of them, or leave the instruction out",
-            )
 
 
 def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, value: Value) -> View | None:
@@ -246,9 +234,11 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
-            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
-            misaligned = view.form == "global" and m.instr.level != ctx.innermost and _never_aligned(ctx, view, op, coords)
-            if not straight or misaligned:
+            coords, more, why = _address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
+            if view.form == "global" and m.instr.level != ctx.innermost and _never_aligned(ctx, view, op, coords):
+                why = why or f"`{op.name}` is not aligned for it, whatever the sizes are"
+            if why:
+                refuse_named(m.instr.name, why, span)
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
@@ -294,7 +284,9 @@ def _for_all(ctx: LoweringContext, focus: Focus, guards: tuple[Expr, ...]) -> tu
 
 
 def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, tensor: str, indices, inside, halo: bool):
-    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory.
+    """The address this unit passes, what must hold for the whole operand to be inside, and why no call can access it.
+
+    The reason is empty where a call can.
 
     `halo`: the tensor may be read outside of its shape, where something `else` counts.
     """
@@ -329,11 +321,12 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
     first, r = linear_address(buffer, coords), Var("$r", 0, f.registers - 1)
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
-    if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
-        straight = False  # ALIGNED
-    if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
-        straight = False  # WHERE_IT_READS
-    return coords, tuple(dict.fromkeys(guards)), straight
+    why = "" if straight else f"the {f.registers} elements of `{op.name}` are not adjacent in `{tensor.rstrip('@~')}`"
+    if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):  # ALIGNED
+        why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor.rstrip('@~')}` has others"
+    if (there := _lies_in(ctx, buffer.memory)) != _lies_in(ctx, op.memory):  # WHERE_IT_READS
+        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor.rstrip('@~')}` in `{there}`"
+    return coords, tuple(dict.fromkeys(guards)), why
 
 
 def _never_aligned(ctx: LoweringContext, view: View, op: Operand, coords: tuple[Expr, ...]) -> bool:
@@ -370,31 +363,3 @@ def strip_mask(computation: Computation) -> tuple[Computation, tuple]:
     if isinstance(computation.value, Masked):
         return replace(computation, value=computation.value.value), computation.value.conds
     return computation, ()
-
-
-def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, computation: Computation, span) -> None:
-    """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
-    accumulates in registers must be held there."""
-    target, name = instr.operand(instr.statement.target), computation.name.rstrip("@")
-    if instr.accumulate and ctx.register(target.memory) and focus.views[computation.name].form != "path":
-        raise InstrMismatch(
-            f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
-            span,
-            help=f"`keep {name} in {target.memory}`",
-        )
-    if (
-        focus.views[computation.name].form == "path"
-        and ctx.register(target.memory)
-        and ctx.dtypes[computation.name] != target.dtype
-    ):
-        raise InstrMismatch(
-            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[computation.name]}",
-            span,
-            help=f"leave the line that keeps `{name}` out, or `with {instr.name}`",
-        )
-    if ctx.device.depth(focus.level) > ctx.device.depth(instr.level):
-        raise InstrMismatch(
-            f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
-            span,
-            help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
-        )

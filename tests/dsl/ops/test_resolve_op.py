@@ -258,6 +258,9 @@ def test_sizes_are_checked():
     with pytest.raises(UserError) as e:
         bind_params(op(CONV.format(" else 0")), {"stride": 0})
     assert e.value.id == "condition-failed"
+    with pytest.raises(UserError, match="which no sizes satisfy") as e:  # refused where the op is written
+        specialise(op("op g(X: f32[3]) -> (Y: f32[2 - 3]):\n    Y[i] = X[i]\n"), {})
+    assert e.value.span is not None
     g = op("op g[M, N](x: f32[M], y: f32[N]) -> (C: f32[M, N]):\n    C[i, j] = x[i] * y[j]\n")
     with pytest.raises(UserError) as e:
         specialise(g, {"M": 2**32, "N": 2**31})

@@ -162,6 +162,11 @@ def test_what_cannot_be_played() -> None:
         compiled(GEMM, "emulate:sm_8")
     with pytest.raises(UnknownTarget, match="needs a device"):
         compiled(GEMM, "emulate")
+    with pytest.raises(UnknownTarget, match="no target `emulate:cpu`") as caught:  # none is proposed that is refused
+        compiled(GEMM, "emulate:cpu")
+    assert "cpu" not in (caught.value.help or "")
+    with pytest.raises(UnknownTarget, match="no target ``"):
+        compiled(GEMM, "")
 
 
 def test_nothing_is_built_before_the_first_call() -> None:

@@ -111,6 +111,14 @@ def test_an_answer_of_other_code_is_not_taken(tmp_path, monkeypatch):
     assert asked
 
 
+def test_answers_have_a_name_in_the_cache(tmp_path, capsys):
+    assert check(tmp_path, GEMM) == 0
+    assert cli.main(["cache", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "check of " in said
+    assert "damaged" not in said
+
+
 def test_a_damaged_answer_is_made_again(tmp_path, monkeypatch):
     assert check(tmp_path, GEMM) == 0
     for entry in Cache().entries():

@@ -1,0 +1,64 @@
+"""Whether an instruction can be the leaf here, and the mistakes where it cannot.
+
+NAMED       where the author names an instruction that cannot be used whatever the sizes are, the line is refused. Where the
+            line was filled in, or sizes alone are the reason, elements go one by one.
+ITS_LANES   a launch has as many lanes as the fragments of the instruction.
+"""
+
+from __future__ import annotations
+
+from ....dsl.device import Instr
+from ....dsl.errors.schedule import InstrMismatch
+from ....dsl.source import Span
+from ...plan.computations import Computation
+from ...schedule.synthetic_spans import is_filled_in
+from ..lowering_context import LoweringContext
+from ..spec import Focus
+from .match_instr import InstrMatch, fragment_map
+
+
+def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
+    """ITS_LANES: with fewer lanes, elements would be left out. Raises InstrMismatch."""
+    there = ctx.number(ctx.below(m.instr.level, ctx.innermost))[1]
+    for op in m.instr.operands:
+        if ctx.register(op.memory) and (lanes := fragment_map(m, op.name).lanes) > 1 and there not in (lanes, None):
+            raise InstrMismatch(
+                f"`{m.instr.name}` takes {lanes} units of `{ctx.innermost}`, and this launch has {there}",
+                span,
+                help=f"let the other lines use {lanes} of them, or leave the instruction out",
+            )
+
+
+def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, computation: Computation, span) -> None:
+    """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
+    accumulates in registers must be held there."""
+    target, name = instr.operand(instr.statement.target), computation.name.rstrip("@")
+    if instr.accumulate and ctx.register(target.memory) and focus.views[computation.name].form != "path":
+        raise InstrMismatch(
+            f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
+            span,
+            help=f"`keep {name} in {target.memory}`",
+        )
+    if (
+        focus.views[computation.name].form == "path"
+        and ctx.register(target.memory)
+        and ctx.dtypes[computation.name] != target.dtype
+    ):
+        raise InstrMismatch(
+            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[computation.name]}",
+            span,
+            help=f"leave the line that keeps `{name}` out, or `with {instr.name}`",
+        )
+    if ctx.device.depth(focus.level) > ctx.device.depth(instr.level):
+        raise InstrMismatch(
+            f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
+            span,
+            help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
+        )
+
+
+def refuse_named(name: str, why: str, span: Span | None) -> None:
+    """Raises InstrMismatch where the author's line names an instruction that cannot be used (NAMED)."""
+    if span is not None and not is_filled_in(span):
+        help = "leave `with` out, and elements go one by one; or change the tile or its layout"
+        raise InstrMismatch(f"`{name}` cannot be used here: {why}", span, help=help)
