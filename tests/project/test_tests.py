@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-
-import pytest
+from pathlib import Path
 
 from ..support.paths import ROOT, TESTS
 
@@ -20,9 +19,9 @@ FILES = sorted(TESTS.rglob("*.py"))
 NAMES = [p.relative_to(TESTS).as_posix() for p in FILES]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_files_stay_short(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+def test_files_stay_short():
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in zip(NAMES, FILES, strict=True)}
+    assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
 
 
 def test_folders_stay_small():
@@ -40,8 +39,10 @@ def test_only_conftest_stands_beside_the_folders():
     assert [name for name in NAMES if "/" not in name] == ["conftest.py"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_no_test_file_is_imported(path):
+def test_no_test_file_is_imported():
     """Samples and helpers that several files need are in `support`."""
-    modules = [n.module or "" for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ImportFrom)]
-    assert [m for m in modules if m.rpartition(".")[2].startswith("test_")] == []
+    assert [(name, m) for name in NAMES for m in _imported(TESTS / name) if m.rpartition(".")[2].startswith("test_")] == []
+
+
+def _imported(path: Path) -> list[str]:
+    return [n.module or "" for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ImportFrom)]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....dsl.index.expr import Expr
-from ...ir.tile_ir import Alloc, For, If, Let, Stmt
-from ...ir.tile_visitors import buffers_used
+from ....dsl.values import Masked, loads, walk
+from ...ir.tile_ir import Alloc, For, If, Let, Stmt, Store
+from ...ir.tile_visitors import buffers_used, statements
 from ..emission_context import EmissionContext
 
 MOST_COPIES = 2048  # statements: that a loop may become [limit]
@@ -20,6 +21,9 @@ MOST_INDEXED = 64
 # statements: that such a loop may become in all its copies, which unrolled loops of named registers around it make: g++ takes
 # 15 seconds for 1024, minutes for 4096 [limit]
 MOST_REPEATED = 1024
+# statements: that a loop may become, where each lane's own condition guards what it loads: clamps and masks make a dozen
+# instructions of each such load. 3 x 3 copies of 16 kept g++ busy for 4 seconds, and were no faster than a loop [limit]
+MOST_MASKED = 64
 # statements: that a loop counts for beside its body, because compilers vectorize each copy, with versions and a remainder
 # [estimate; test_a_loop_counts_for_more_than_its_body]
 LOOP = 8
@@ -38,7 +42,8 @@ def _count(ctx: EmissionContext, s: For, inner: int | None = None, repeats: int 
     inner = max(1, statement_count(ctx, s.body) if inner is None else inner)
     if _indexed(ctx, s.body):  # a part of such a loop still indexes arrays by variables
         return count if count * inner <= MOST_INDEXED and count * inner * repeats <= MOST_REPEATED else 1
-    return max((n for n in range(1, min(count, MOST_COPIES // inner) + 1) if count % n == 0), default=1)
+    most = MOST_MASKED if _masked(ctx, s.body) else MOST_COPIES
+    return max((n for n in range(1, min(count, most // inner) + 1) if count % n == 0), default=1)
 
 
 def trip_count(ctx: EmissionContext, s: For) -> int | None:
@@ -79,3 +84,14 @@ def statement_count(ctx: EmissionContext, body: Sequence[Stmt]) -> int:
 def _indexed(ctx: EmissionContext, body: Sequence[Stmt]) -> bool:
     arrays = {name for name, r in ctx.lanes.registers.items() if not r.named}
     return bool(arrays) and not arrays.isdisjoint(buffers_used(tuple(body)))
+
+
+def _masked(ctx: EmissionContext, body: Sequence[Stmt]) -> bool:
+    """Whether lanes load from memory under conditions that differ between them."""
+    if ctx.lanes.var is None:
+        return False
+    values = (v for s in statements(tuple(body)) if type(s) is Store for v in walk(s.value))
+    guarded = (
+        v for v in values if isinstance(v, Masked) and any(ld.tensor not in ctx.lanes.registers for ld in loads(v.value))
+    )
+    return any(not ctx.lanes.varying.isdisjoint(c.variables()) for v in guarded for c in v.conds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -41,8 +42,12 @@ def check(program: Program, device=None) -> str:
     return text
 
 
-@pytest.mark.parametrize("device", ["cpu:avx2", "sm_80", "gfx90a"])
-@pytest.mark.parametrize("name", OPS)
+DEVICES_OF_OPS = ["cpu:avx2", "sm_80", "gfx90a"]
+LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one
+PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES_OF_OPS) if LONG or m == n % len(DEVICES_OF_OPS)]
+
+
+@pytest.mark.parametrize(("name", "device"), PAIRS)
 def test_the_library(name: str, device: str) -> None:
     module = library()
     op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})

@@ -149,7 +149,7 @@ def test_any_name_to_any_name_keeps_the_meaning_or_is_refused():
         if o.symbol in seen or o.symbol.kind not in RENAMABLE:
             continue
         seen.add(o.symbol)
-        for new in ("m", "tile", "fresh_name"):
+        for new in ("fresh_name", "tile" if len(seen) % 2 else "m"):
             try:
                 places = rename_edits(found, o.start, new)
             except RenameRefused:
