@@ -17,6 +17,7 @@ from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import random_inputs
 
 from ..support.cpp.build import skip_unless_run_here
+from ..support.rotation import rotated, run_here
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
@@ -84,8 +85,7 @@ def text(name: str, device: str, fixed: bool) -> str:
     return emit(compile_program(module(), op, None, module().device(device)).program)
 
 
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512", "cpu:generic"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "target"), rotated(CASES, run_here("cpu:avx2", "cpu:avx512", "cpu:generic")))
 def test_right(name, target):
     skip_unless_run_here(target)
     op, sizes = name.split()[0], CASES[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -29,6 +28,7 @@ from ...support.library.cases import library
 from ...support.library.ops import OPS
 from ...support.paths import DEVICES, STDLIB
 from ...support.random.cases import compiled, random_case
+from ...support.rotation import rotated
 
 SCHEDULES = STDLIB / "schedules"
 SKETCHES = [*DEVICES.glob("*sketches.sched"), *sorted(SCHEDULES.glob("*.sched"))]
@@ -42,12 +42,7 @@ def check(program: Program, device=None) -> str:
     return text
 
 
-DEVICES_OF_OPS = ["cpu:avx2", "sm_80", "gfx90a"]
-LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one
-PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES_OF_OPS) if LONG or m == n % len(DEVICES_OF_OPS)]
-
-
-@pytest.mark.parametrize(("name", "device"), PAIRS)
+@pytest.mark.parametrize(("name", "device"), rotated(OPS, ["cpu:avx2", "sm_80", "gfx90a"]))
 def test_the_library(name: str, device: str) -> None:
     module = library()
     op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})

@@ -5,7 +5,6 @@ Whether a broken program means something else is told by numbers: the interprete
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,16 +31,12 @@ from ...support.edit_programs import edited
 from ...support.gemm_file import GEMM_OP as GEMM
 from ...support.library.cases import cases, library
 from ...support.library.ops import OPS
+from ...support.rotation import LONG, rotated
 
 # ---------------------------------------------------------------- programs that are right
 
 
-DEVICES = ["cpu:avx2", "sm_80", "gfx90a"]
-LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one; test_library.py takes all other devices
-PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
-
-
-@pytest.mark.parametrize(("name", "device"), PAIRS)
+@pytest.mark.parametrize(("name", "device"), rotated(OPS, ["cpu:avx2", "sm_80", "gfx90a"]))  # test_library.py takes all others
 def test_the_library(name: str, device: str) -> None:
     module = library()
     op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})

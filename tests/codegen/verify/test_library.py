@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,16 @@ from andiron.tools.infer_target import has_unit_count
 from ...support.library.cases import library
 from ...support.library.ops import OPS
 from ...support.paths import ROOT
+from ...support.rotation import LONG, rotated
 
 FILES = [
     *sorted((ROOT / "stdlib" / "schedules").glob("*.sched")),
     *sorted((ROOT / "examples").glob("*.sched")),
 ]
-LONG = bool(os.environ.get("FUZZ"))
 WORK = 10_000_000 if LONG else 400_000
 USUAL = ("cpu:avx2", "sm_80", "gfx90a")
 DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
-PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
+PAIRS = rotated(OPS, DEVICES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

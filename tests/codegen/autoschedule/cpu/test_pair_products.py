@@ -19,6 +19,7 @@ from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.ops.specialise import bind_params, specialise
 
 from ....support.cpp.build import skip_unless_run_here
+from ....support.rotation import rotated, run_here
 
 OPS = """
 import std.ops.gemm
@@ -47,6 +48,7 @@ PRODUCTS = {
     "gemm_i8_nt": "mk,nk->mn", "gemm_i8_tn": "km,kn->mn", "batched_i8": "bmk,bkn->bmn",
 }  # fmt: skip
 CPUS = ("cpu:avx2", "cpu:avx512")
+HERE = run_here(*CPUS)
 
 
 @cache
@@ -112,9 +114,8 @@ def check_product(name: str, device: str, sizes: dict[str, int], kind: str = "an
     np.testing.assert_array_equal(kernel(*arrays), wrapped(exact, np.int64 if name == "wide" else np.int32))
 
 
-@pytest.mark.parametrize("device", CPUS)
-@pytest.mark.parametrize("k", [0, 1, 2, 3, 260, 515])
-def test_any_number_of_terms(device, k):
+@pytest.mark.parametrize(("k", "device"), rotated([0, 1, 2, 3, 515, 260], HERE))
+def test_any_number_of_terms(k, device):
     check_product("gemm_i8", device, dict(M=37, N=41, K=k))
 
 
@@ -131,9 +132,8 @@ def test_other_operands(device, name):
     check_product(name, device, dict(M=65, N=43, K=21) | (dict(B=3) if name == "batched_i8" else {}))
 
 
-@pytest.mark.parametrize("device", CPUS)
-@pytest.mark.parametrize("size", [(0, 33), (33, 0), (1, 65), (65, 1), (9, 9), (129, 127)])
-def test_few_rows_and_columns(device, size):
+@pytest.mark.parametrize(("size", "device"), rotated([(0, 33), (33, 0), (1, 65), (9, 9), (65, 1), (129, 127)], HERE))
+def test_few_rows_and_columns(size, device):
     check_product("gemm_i8", device, dict(M=size[0], N=size[1], K=5))
 
 
@@ -157,11 +157,13 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("device", CPUS)
-@pytest.mark.parametrize("name", ["conv2d_i8", "conv2d_nhwc_i8", "conv2d_nhwc"])
-@pytest.mark.parametrize("case", WINDOWS)
-def test_convolutions(device, name, case):
+IMAGES = [(name, case) for case in WINDOWS for name in ("conv2d_i8", "conv2d_nhwc_i8", "conv2d_nhwc")]
+
+
+@pytest.mark.parametrize(("image", "device"), rotated(IMAGES, HERE))
+def test_convolutions(image, device):
     skip_unless_run_here(device)
+    name, case = image
     sizes = WINDOWS[case]
     first = name == "conv2d_i8"
     arrays = inputs(name, sizes, "any") if name != "conv2d_nhwc" else small(name, sizes)

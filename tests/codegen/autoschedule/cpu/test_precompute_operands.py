@@ -15,6 +15,7 @@ from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
 
 from ....support.cpp.build import skip_unless_run_here
+from ....support.rotation import rotated, run_here
 
 ATTENTION = """
 op plain[H, Q, T, D](q: f32[H, Q, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f32[H, Q, D]):
@@ -97,11 +98,11 @@ def test_right(target):
         np.testing.assert_allclose(out, reference(module.ops["plain"])(*given), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("target", CPUS)
-@pytest.mark.parametrize(
-    "op", ["gemm_f16", "gemm_bf16_f32", "gemm_f8", "gemm_f16_i8", "gemm_f16_i4", "batched_gemm_f16", "linear_gelu_f16"]
-)
-def test_operands_of_other_types(target, op):
+OTHERS = ["gemm_f16", "gemm_bf16_f32", "gemm_f8", "gemm_f16_i8", "gemm_f16_i4", "batched_gemm_f16", "linear_gelu_f16"]
+
+
+@pytest.mark.parametrize(("op", "target"), rotated(OTHERS, run_here(*CPUS)))
+def test_operands_of_other_types(op, target):
     """One like others, for a product of f32; and the schedule, fed back, says the same."""
     skip_unless_run_here(target)
     kernel = compile("import std.ops.gemm\n", op=op, target=target)
@@ -150,9 +151,8 @@ MASKS = "".join(
 )
 
 
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-@pytest.mark.parametrize("name", SUMS)
-def test_masks_by_place(target, name):
+@pytest.mark.parametrize(("name", "target"), rotated(SUMS, run_here("cpu:avx2", "cpu:avx512")))
+def test_masks_by_place(name, target):
     skip_unless_run_here(target)
     kernel = compile(loads(MASKS), op=name, target=target)
     if name == "near":  # whole vectors of f32: no elements of 64 bits beside them

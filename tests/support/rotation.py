@@ -1,0 +1,26 @@
+"""Cases that run on one of several targets each, in rotation: every case runs, and every target has some of all kinds.
+
+With `FUZZ=N`, each case runs on each target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from andiron.codegen.targets import target_of
+from andiron.runtime.native import cpu_features
+
+C = TypeVar("C", bound=Hashable)
+LONG = bool(os.environ.get("FUZZ"))
+
+
+def rotated(cases: Iterable[C], targets: Sequence[str], every: bool = LONG) -> list[tuple[C, str]]:
+    """Each case with a target, the next one each time; with all of them where `every`."""
+    return [(c, t) for n, c in enumerate(cases) for m, t in enumerate(targets) if every or m == n % len(targets)]
+
+
+def run_here(*targets: str) -> list[str]:
+    """Those of the CPUs whose instructions this machine has; all, where it has none of them, so that tests say so."""
+    return [t for t in targets if not cpu_features.missing(target_of(t).machine)] or list(targets)
