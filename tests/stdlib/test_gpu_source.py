@@ -15,8 +15,8 @@ from ..support.library.ops import OPS
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
-# All ops on one device, every second one on another vendor's, every sixth on others; ALL_OPS=1: all on all.
-DEVICES = {("cuda", "sm_80"): 1, ("hip", "gfx90a"): 2, ("cuda", "sm_90a"): 6, ("hip", "gfx1100"): 6}
+# Every op on a device of one of two vendors, every sixth on others; ALL_OPS=1: all on all.
+DEVICES = {("cuda", "sm_80"): 2, ("hip", "gfx90a"): 2, ("cuda", "sm_90a"): 6, ("hip", "gfx1100"): 6}
 EVERY = 1 if os.environ.get("ALL_OPS") else None
 CASES = [
     (name, *device)
