@@ -36,7 +36,7 @@ def test_split_reduction_is_finished_by_a_second_launch() -> None:
 
 def test_ampere_uses_its_instructions() -> None:
     p = program("ampere")[1]
-    assert {i.name for i in p.instrs} == {"mma_m16n8k16_f16", "ldmatrix_x4", "cp_async_f16x8"}
+    assert {i.name for i in p.instrs} == {"mma_m16n8k16_f16", "ldmatrix_x4", "ldmatrix_x2_trans", "cp_async_f16x8"}
 
 
 def _faults(p: Program, op, sizes: dict[str, int]) -> set[str]:

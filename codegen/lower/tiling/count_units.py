@@ -4,7 +4,8 @@ The first cooperative copy needs the number of units, which tiles further down d
 from the live extent (CAPACITY_NOT_LIVE), or the tiles of warps would overlap in edge blocks.
 
 MAIN_NEST   the main nest fixes how many units there are. A block adds levels inside of those alone: with more units outside,
-            its own lines would count for the others, and a copy that is printed as a block would launch more than it did.
+            its own lines would count for the others, and a copy that is printed as a block would launch more than it did. A
+            finite level is used by all or by none: lines above the one that uses it have to know which of its units they are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def count_units(ctx: LoweringContext, ranges: Mapping[str, Range], tree: Node, l
     inner = _walk(ctx, ranges, tree, ctx.outermost, lanes, nested=True)
     inmost = max((ctx.device.depth(level) for level in main), default=0)
     for level, n in inner.items():
-        if ctx.device.depth(level) > inmost:  # MAIN_NEST
+        if ctx.device.depth(level) > inmost or not n:  # MAIN_NEST
             main.setdefault(level, n)
     return main
 

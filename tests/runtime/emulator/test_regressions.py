@@ -59,21 +59,6 @@ CASES = {
     ),
     # compilers keep in a register what a loop writes, and then read it before the loop: no read of the kernel's
     "what a loop writes at last": Found(TWICE, "tile i: 8\nkeep Y in register\ncompute", ("gfx1100",)),
-    # an instruction reads the memory that it says, at addresses that are multiples of what it needs
-    "ldmatrix of what is in global memory": Found(
-        HALVES,
-        "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 16\ntile m: 32, n: 8 -> warp\n"
-        "move A -> register with ldmatrix\nmove B -> register with ldmatrix\ncompute with mma_m16n8k16_f16",
-        ("sm_80",), PRODUCTS,
-    ),
-    "ldmatrix of rows that are not aligned": Found(
-        HALVES,
-        "tile m: 32, n: 16 -> block\nkeep C in register\ntile k: 32\nmove A -> shared pad 1\n"
-        "move B -> shared pad 4 with cp_async\n"
-        "tile m: 16, n: 16 -> warp\ntile k: 16\nmove A -> register with ldmatrix\nmove B -> register with ldmatrix\n"
-        "compute with mma",
-        ("sm_80",), PRODUCTS,
-    ),
     # a staged copy holds the next tile's elements, which an instruction larger than the tile would add, too
     "an instruction larger than a tile of a copy": Found(
         BYTES,

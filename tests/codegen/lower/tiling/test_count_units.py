@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import BadFuse
+from andiron.dsl.module import loads
 
 from ....support.interpreted import GEMM, ROWS, TURNED, Formula, agrees, program_of
 
@@ -67,3 +71,28 @@ def test_transposed():
 def test_a_loop_over_the_chunks_between_them(lines, size):
     """A tile of the loop is no larger than a chunk, and so are those below it."""
     agrees(ROWS, program_of(ROWS, lines, "sm_90a", None, "M <= 6, K <= 6"), {"M": size, "K": 3})
+
+
+CORES_IN_A_BLOCK = """op f[M](A: f32[M]) -> (Y: f32[M]):
+    Y[m] = 2.0 * A[m]
+
+schedule s for f:
+    tile m: 16
+    keep Y in register:
+        move Y -> l3
+        tile m: 5 -> core
+    tile m: 8
+    tile m: 2
+    tile m: 1 -> lane
+    compute
+"""
+
+
+@pytest.mark.parametrize("m", [7, 0, 1, 16, 37])
+def test_cores_that_only_a_block_uses(m):
+    """All cores compute what lies in registers, and one of them stores it for all."""
+    module = loads(CORES_IN_A_BLOCK)
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2")).program
+    a = np.arange(1, m + 1, dtype=np.float32)
+    for cores in (1, 4):
+        np.testing.assert_array_equal(interpret(program, {"A": a}, finite={"core": cores})["Y"], 2 * a)
