@@ -191,15 +191,17 @@ def test_an_instruction_loads_no_row_beyond_the_edge(rows: int) -> None:
     np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["C"], a.astype("i4") @ b.astype("i4"))
 
 
-@pytest.mark.parametrize("sizes", [(2, 1), (19, 5), (1, 33)])
+@pytest.mark.parametrize("sizes", [(2, 1), (19, 65), (1, 333)])
 def test_the_lanes_of_an_instruction_that_only_a_copy_names(sizes):
     """A block without `compute` ends with the instruction that the `move` names: the launch has its lanes."""
-    text = "import std.devices.nvidia\nop f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = A[m, n]\n"
-    text += "schedule s for f:\n    tile n: 1 -> block\n    tile m: 8\n"
-    text += "    move A -> shared with ldmatrix:\n        tile n: 1\n    compute\n"
+    text = "import std.devices.amd\nop f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = A[m, n]\n"
+    text += "schedule s for f:\n    tile n: 128 -> block\n    tile m: 8\n"
+    text += "    move A -> shared with load_lds:\n        tile m: 1\n        tile n: 64\n    compute\n"
     mod = loads(text)
+    program = compiled(mod, "gfx942")
+    assert [u.count.constant for u in program.launches[0].units if u.level == "thread"] == [64]
     a = np.random.default_rng(0).integers(-3, 4, sizes).astype("f4")
-    (y,) = interpret(compiled(mod, "sm_90a"), {"A": a}, dict(zip("MN", sizes, strict=True))).values()
+    (y,) = interpret(program, {"A": a}, dict(zip("MN", sizes, strict=True))).values()
     np.testing.assert_array_equal(y, a)
 
 
