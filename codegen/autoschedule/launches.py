@@ -116,7 +116,8 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
         named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
-    return name_factors(op, named)
+    # The lines are for one launch. Others are chosen, and stage factors by names of their own.
+    return name_factors(op, named | squared_factor_names(op, named))
 
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:

@@ -185,11 +185,13 @@ class Keep(Materialise):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leaf(Node):
-    """`instr`: an instruction or a family; `unroll`: iterations of the outermost loop, 0 for all of them."""
+    """`instr`: an instruction or a family; `unroll`: iterations of the outermost loop, 0 for all of them; `named_at`: the line
+    that names the instruction of a leaf that was filled in."""
 
     instr: str | None = None
     order: tuple[str, ...] = ()
     unroll: int = 1
+    named_at: Span | None = None
 
     @property
     def is_implied(self) -> bool:

@@ -199,6 +199,12 @@ def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> 
             keep.span,
             help=f"leave the line out, or stage what is stored: `move {keep.names[0]} -> MEMORY`",
         )
+    if keep.block is not None and any(w.name in x.reads for x in focus.computations):  # stored before the block would run
+        raise HeldTwice(
+            f"`{keep.names[0]}` is held by a line above already, which stores it",
+            keep.span,
+            help="leave out one of the two lines, or write the block below the other",
+        )
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)

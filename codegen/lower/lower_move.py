@@ -208,6 +208,8 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
         block = ctx.fill(move, lines)
         if move.instr is not None and copy_block(move, block) is not block:
             ctx.note(f"`with {move.instr}`: no units share the copy of `{move.tensor}`, which is made element by element")
+        elif move.instr is not None and isinstance(block.leaf, Leaf):
+            block = with_leaf(block, block.leaf.but(named_at=move.span))
     copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], block, buffer)
     staging = copy_staging(low, focus, move, found, memory, len(copy))
     ctx.rotating[buffer.name] = staging.depth

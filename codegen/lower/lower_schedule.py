@@ -157,7 +157,7 @@ class Lowering:
                     continue
             if m is not None:
                 check_executing_units(self.ctx, m.instr, f, w, leaf.span)
-                out += instr_leaf(self.ctx, f, w, m, order, times, leaf.span)
+                out += instr_leaf(self.ctx, f, w, m, order, times, leaf.named_at or leaf.span)
                 laid[w.name] = fragment_map(m, m.instr.statement.target)
             else:
                 out += scalar_leaf(self.ctx, f, w, None, order, times)

@@ -59,9 +59,10 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
 
-def squared_factor_names(op: Op) -> frozenset[str]:
-    """Names of the factors of products that multiply a tensor with itself."""
-    return frozenset(name for s in op.statements if _is_square(s) for name in named_factor(s))
+def squared_factor_names(op: Op, spoken: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Names of the factors of products that multiply a tensor with itself; not of tensors `spoken` of."""
+    squares = (s for s in op.statements if _is_square(s) and spoken.isdisjoint(ld.tensor for ld in loads(s.value)))
+    return frozenset(name for s in squares for name in named_factor(s))
 
 
 def inline_copies(op: Op, spoken: frozenset[str]) -> Op:

@@ -80,6 +80,21 @@ def test_cpus(name, target):
     checked(name, andiron.compile(text(name), target=target))
 
 
+@pytest.mark.parametrize("lines", ["tile k: 4\n    compute", "tile i: 4, j: 8\n    compute", "tile i: 8 -> core\n    compute"])
+def test_a_second_product_is_chosen_where_lines_schedule_the_first(lines):
+    """The factors of the one that is chosen have names, although the lines speak of none."""
+    skip_unless_run_here("cpu:avx2")
+    text = "op f[N, K](A: f32[N, K], B: f32[N, K]) -> (C: f32[N, N]):\n"
+    text += "    C[i, j] = (sum(k) A[i, k] * A[j, k]) + (sum(k) B[i, k] * B[j, k])\n"
+    kernel = andiron.compile(text + f"schedule s for f:\n    {lines}\n", schedule="s", target="cpu:avx2")
+    rng = np.random.default_rng(0)
+    for n, k in [(37, 19), (1, 1), (0, 3), (3, 0)]:
+        a, b = (rng.integers(-3, 4, (n, k)).astype(np.float32) for _ in "ab")
+        np.testing.assert_array_equal(kernel(a, b), a @ a.T + b @ b.T)
+    again = andiron.compile(text + kernel.schedule, schedule="s", target="cpu:avx2")
+    assert again.source == kernel.source
+
+
 @pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx90a"])
 @pytest.mark.parametrize("name", ["rows", "columns", "square", "halves"])
 def test_gpus(name, target):

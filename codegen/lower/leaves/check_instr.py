@@ -1,7 +1,8 @@
 """Whether an instruction can be the leaf here, and the mistakes where it cannot.
 
-NAMED       where the author names an instruction that cannot be used whatever the sizes are, the line is refused. Where the
-            line was filled in, or sizes alone are the reason, elements go one by one.
+NAMED       a copy whose author names an instruction that cannot be used is refused, where the memory, the pad, the swizzle
+            or the fragment is the reason. Where sizes or tiles are the reason, and for other computations, elements go one by
+            one, with a note: a schedule serves many sizes and ops.
 ITS_LANES   a launch has as many lanes as the fragments of the instruction.
 """
 
@@ -62,3 +63,9 @@ def refuse_named(name: str, why: str, span: Span | None) -> None:
     if span is not None and not is_filled_in(span):
         help = "leave `with` out, and elements go one by one; or change the tile or its layout"
         raise InstrMismatch(f"`{name}` cannot be used here: {why}", span, help=help)
+
+
+def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) -> None:
+    """A note where the author's line names an instruction that is not used (NAMED)."""
+    if span is not None and not is_filled_in(span):
+        ctx.note(f"`with {name}`: {why}; elements go one by one")

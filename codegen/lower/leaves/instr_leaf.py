@@ -34,7 +34,7 @@ from ..lowering_context import LoweringContext
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
 from ..stores.predicated_store import one_writer
-from .check_instr import check_lanes, refuse_named
+from .check_instr import check_lanes, note_unused, refuse_named
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 
@@ -238,7 +238,11 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             if view.form == "global" and m.instr.level != ctx.innermost and _never_aligned(ctx, view, op, coords):
                 why = why or f"`{op.name}` is not aligned for it, whatever the sizes are"
             if why:
-                refuse_named(m.instr.name, why, span)
+                laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
+                elsewhere = _lies_in(ctx, _buffer(ctx, view).memory) != _lies_in(ctx, op.memory)
+                if computation.name.endswith("~") and (laid_out or elsewhere):
+                    refuse_named(m.instr.name, why, span)
+                note_unused(ctx, m.instr.name, why, span)
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
@@ -292,7 +296,7 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
     """
     lane, _ = ctx.number(lanes_below(ctx, focus.level, f.lanes))
     view = focus.views[tensor]
-    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
+    buffer = _buffer(ctx, view)
     guards: list = []
 
     def of(register: Expr) -> Focus:
@@ -331,10 +335,14 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
 
 def _never_aligned(ctx: LoweringContext, view: View, op: Operand, coords: tuple[Expr, ...]) -> bool:
     """ALIGNED: whether the address is misaligned whatever the sizes are. Copies of one unit are made narrower later."""
-    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
+    buffer = _buffer(ctx, view)
     sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()} | dict(ctx.derived).keys()
     known = KnownMultiples(frozenset(sizes), dict(ctx.derived), {})
     return required_divisors(linear_address(buffer, coords), max(1, op.alignment // buffer.dtype.bytes), known) is None
+
+
+def _buffer(ctx: LoweringContext, view: View) -> Buffer:
+    return next(b for b in ctx.buffers if b.name == view.buffer)
 
 
 def _lies_in(ctx: LoweringContext, memory: str) -> str:

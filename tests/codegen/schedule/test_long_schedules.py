@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
@@ -30,6 +31,15 @@ def refusal(text: str) -> UserError:
     with pytest.raises(UserError) as found:
         compile_program(module, module.ops["double"], module.schedules["long"], module.device("cpu:avx2"))
     return found.value
+
+
+def test_a_long_row_of_strategies_is_no_deep_recursion():
+    """Also where the schedule is only looked at, whether it may be the default."""
+    text = (
+        OP + "".join(f"strategy s{k}(x):\n    apply s{k + 1}(x)\n" for k in range(3000)) + "strategy s3000(x):\n    tile x: 4\n"
+    )
+    with pytest.raises(UserError, match="more than 20 strategies apply one another in a row"):
+        andiron.compile(text + "schedule long for double:\n    apply s0(i)\n", target="cpu:avx2")
 
 
 @pytest.mark.parametrize("first", ["tile i: 4", "auto"])

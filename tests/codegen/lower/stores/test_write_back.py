@@ -108,3 +108,18 @@ def test_a_pointwise_result_is_stored_by_the_lines_of_the_block(device, lines, f
 def test_a_block_keeps_its_tensor_only_once(formula, lines):
     with pytest.raises(HeldTwice):
         program_of(formula, lines, "cpu:avx2")
+
+
+@pytest.mark.parametrize(("device", "level", "memories"), [
+    ("cpu:avx2", "core", ("register", "l1")), ("cpu:avx2", "core", ("l2", "l1")), ("cpu:avx2", "core", ("l1", "register")),
+    ("sm_80", "block", ("register", "shared")), ("sm_80", "block", ("shared", "register")),
+])  # fmt: skip
+def test_a_result_that_is_kept_already_has_no_second_keep_with_a_block(device, level, memories):
+    """The upper one would be stored before the block filled it. A block of the upper one is right."""
+    first, second = memories
+    tile = f"tile m: 4, n: 4 -> {level}"
+    with pytest.raises(HeldTwice, match="held by a line above already"):
+        program_of(SCALE, f"{tile} / keep Y in {first} / keep Y in {second}: / > compute / compute", device)
+    program = program_of(SCALE, f"{tile} / keep Y in {first}: / > compute / keep Y in {second}: / > compute / compute", device)
+    for sizes in ({"M": 9, "N": 37}, {"M": 1, "N": 1}, {"M": 0, "N": 8}):
+        agrees(SCALE, program, sizes)
