@@ -8,10 +8,15 @@
             for i in 0 .. I-d: copy k, i+d to S[(i+d) % n]; use S[i % n]
             Z(k)
             if k+1 < T: A(k+1)                                                                          EARLIER
-            for each of the last d iterations of i: if k+1 < T: copy k+1, .. to S; use S[i % n]
+            for each of the last d iterations of i: copy min(k+1, T-1), .. to S; use S[i % n]           TOTAL
 
 EARLIER   the beginning of the next iteration of k comes before the last iterations of i. So neither may write elements that the
           other accesses; the same holds for them and the end of this iteration of k.
+TOTAL     a copy to registers stands under no condition: compilers would not move it, nor what is around it, across a branch. In
+          the last iteration of k it copies that iteration's elements once more, which nothing uses. They are there, so the
+          copy reads no element that is out of bounds or was never written.
+GUARDED   what the next iteration of k begins with besides is under the condition that there is one, each statement by itself.
+          A group of asynchronous copies is closed under none: an empty group is no harm.
 UNIFORM   a wait stands before the condition, so that one barrier also serves the statements inside it.
 PRIMED    asynchronous copies of the first iteration are issued with those before it.
 EVEN      iterations of i number the buffers, so n divides I.
@@ -19,9 +24,10 @@ EVEN      iterations of i number the buffers, so n divides I.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, written
@@ -112,16 +118,42 @@ def _turn(
         early = tuple(x for n, copy in copies for x in _at(copy, var, var + n))
         body.append(replace(inner, stop=as_expr(turns - most), body=(*early, *use), unroll=0))
     body += [*after, *_at(waits, outer.var, outer.var + 1)]  # UNIFORM
-    more = (outer.stop - 2 - outer.var,)
+    following, last = outer.var + 1, minimum(outer.var + 1, outer.stop - 1)
+    more = () if (outer.stop - outer.start).constant == 1 else (outer.stop - 1 - following,)
     for i in range(turns - most, turns):
-        mine = [x for n, copy in copies if i + n < turns for x in _at(copy, var, as_expr(i + n))]
-        following = [x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns))]
-        begin = (*(before if i == turns - most else depending), *following)
-        body += mine
-        begin = rename_locals(prune_empty(begin), stager.fresh)
-        body.append(If(more, _at(begin, outer.var, outer.var + 1), span=outer.span, turns=True))
+        body += (x for n, copy in copies if i + n < turns for x in _at(copy, var, as_expr(i + n)))
+        ahead = tuple(x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns)))
+        ahead = _at(rename_locals(prune_empty((*depending, *ahead)), stager.fresh), outer.var, last)  # TOTAL
+        begin = before if i == turns - most else ()
+        begin = _at(rename_locals(_guarded(begin, outer, depending), stager.fresh), outer.var, following)
+        if more:
+            body += (*begin, *ahead)
         body += _at(use, var, as_expr(i))
     return tuple(body)
+
+
+def _guarded(begin: Body, outer: For, names: Body) -> Body:
+    """GUARDED. A condition that implies that there is the iteration needs no other."""
+    more = outer.stop - 1 - outer.var
+    depends = {x.var for x in names if isinstance(x, Let)}
+
+    def by_itself(x: Stmt) -> bool:
+        if isinstance(x, If) and not x.orelse:
+            return any(_implies(c, more) and depends.isdisjoint(c.variables()) for c in x.conds)
+        return isinstance(x, Commit)
+
+    out: list[Stmt] = []
+    for alone, some in groupby((x for x in begin if not isinstance(x, Let)), by_itself):
+        if alone:
+            out += (replace(x, body=(*names, *x.body)) if isinstance(x, If) else x for x in some)
+        else:
+            out.append(If((more,), (*names, *some), span=outer.span, turns=True))
+    return prune_empty(tuple(out))
+
+
+def _implies(cond: Expr, other: Expr) -> bool:
+    rest = (other - cond).constant
+    return rest is not None and rest >= 0
 
 
 def _parts(body: Body, var: Var) -> tuple[list, Body, For, Body] | None:

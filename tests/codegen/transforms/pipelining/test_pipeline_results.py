@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 from andiron.codegen.ir.program import Program
-from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, Let, Stmt, Wait
-from andiron.codegen.ir.tile_visitors import map_places, statements
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, If, Let, Stmt, Wait
+from andiron.codegen.ir.tile_visitors import buffers_used, map_places, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
-from andiron.dsl.index.expr import Expr, Fn, as_expr
+from andiron.dsl.index.expr import Expr, Fn, as_expr, minimum
 from andiron.dsl.module import loads
 
 from ....support.edit_programs import edited_launches
@@ -175,3 +175,41 @@ def test_no_buffer_is_to_spare(name):
     p = result.program
     less = replace(p, launches=tuple(replace(x, body=map_places(x.body, place)) for x in p.launches))
     assert faults(less, op, sizes_of(op, tile * (depth + 3), 15))
+
+
+THROUGH = ["through", "through_async", "through4", "through_single", "mma"]
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_copies_to_registers_stand_under_no_condition(name):
+    """Also those of the next iteration, of which there may be none; and only they."""
+    (turn,) = main_loops(compiled(name)[1].program)
+    guarded = tuple(s for s in statements(turn.body) if isinstance(s, If) and s.turns)
+    assert guarded
+    assert buffers_used(guarded).isdisjoint({"a", "b"})
+    assert not any(isinstance(s, Commit) for s in statements(guarded))
+
+
+def last_copied(p: Program, turn) -> Program:
+    """With another iteration's copies in place of those of `min(k + 1, last)`; `turn`: k + 1, last -> iteration."""
+
+    def edit(s: Stmt) -> list[Stmt]:
+        if isinstance(s, Let) and isinstance(f := next((f for f, _ in s.value.terms), None), Fn) and f.kind == "mod":
+            least = next((g for g, _ in f.args[0].terms), None)
+            if isinstance(least, Fn) and least.kind == "min":
+                following, last = sorted(least.args, key=lambda e: not any(v.name == "k1" for v in e.variables()))
+                return [replace(s, value=turn(following, last) % f.args[1])]
+        return [s]
+
+    return edited_launches(p, edit)
+
+
+@pytest.mark.parametrize("name", ["through", "through_async", "through4", "mma"])
+def test_the_last_iteration_copies_what_is_there(name):
+    """Of one iteration more there may be nothing yet, and the last one's first elements are used."""
+    op, result = compiled(name)
+    tile, _ = PIPELINES[name]
+    beyond = last_copied(result.program, lambda following, last: following)
+    assert "uninitialised" in faults(beyond, op, sizes_of(op, tile, 15))
+    one_before = last_copied(result.program, lambda following, last: minimum(following, last - 1))
+    assert "wrong" in faults(one_before, op, sizes_of(op, 3 * tile, 15))
