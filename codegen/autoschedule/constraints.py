@@ -23,6 +23,8 @@ class Slot:
     axes    of a tile: (index, name of its size in the candidates); "" if it is always 1
     needed  the other lines make no sense without it
     absent  the sizes of candidates without a line for it
+    pipeline  the name that candidates have for the buffers of a tile's pipeline, and how many there are without the modifier,
+              where that says so
     """
 
     name: str
@@ -32,6 +34,7 @@ class Slot:
     about: tuple[str, ...] = ()
     needed: bool = False
     absent: tuple[tuple[str, int], ...] = ()
+    pipeline: tuple[str, int | None] = ("stages", None)
 
 
 Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
@@ -118,9 +121,12 @@ def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[s
         n = constant_size(a.size)
         if names[a.index] and n is not None:
             fixed[names[a.index]] = n
+    buffers, n = slot.pipeline
     for m in line.modifiers:
-        if m.name == "pipeline" and m.values and (n := constant_size(m.values[0])) is not None:
-            fixed["stages"] = n
+        if m.name == "pipeline":
+            n = constant_size(m.values[0]) if m.values else None
+    if n is not None:
+        fixed[buffers] = n
     mine = {a.index for a in line.axes}
     return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
 

@@ -184,7 +184,8 @@ def _realisable(tiles: Tiles, written: ParsedConstraints) -> np.ndarray:
     """Which tiles have the sizes that are written, and those that are asked for."""
     out: Any = np.ones(tiles_shape(tiles)[-1], bool)
     for name, n in written.fixed.items():
-        out = out & (tiles.get(name, n) == n)
+        same = tiles.get(name, n) == n
+        out = out & (np.all(same) if np.ndim(same) > 1 else same)  # what goes with every tile is as it is written, or never
     for name in written.auto_sizes:
         out = out & (tiles[name] > 0)
     return out.reshape(-1)

@@ -6,12 +6,13 @@ REGISTERS_FIRST   a warp's tile grows until registers are full: every element th
 THEN_STAGED       a block's tile grows by whole warps until its memory is full.
 SPLIT             with fewer tiles than SMs or CUs the reduction is split, and a second launch adds the parts.
 AHEAD             a compiler hoists the loads of unrolled iterations, so few are unrolled if each loads much.
+FRAGMENTS         operands that are moved to registers may have two sets of them: the next iteration's are loaded while this
+                  one's are multiplied, across staged tiles too, so that nothing waits for them after a barrier.
 STRIDED           each lane takes chunks of contiguous elements at a stride, so that the lanes' simultaneous reads are
                   contiguous.
 
 Sizes of a candidate by name: `bm bn bk` of a block's tile, `wm wn` of a warp's, `gm gn` warps, `tm tn` of a lane's with `lm`
-lanes along m, `stages` of the pipeline, `split` of the reduction (0: not split). `alike`: a number shared by candidates that
-differ only in `stages`.
+lanes along m, `stages` of the pipeline, `sets` of the registers of operands, `split` of the reduction (0: not split).
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_
 from .contraction_resources import contraction_lower_bound, contraction_resources, contraction_traffic, raster_rows
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
+from .register_sets import can_run_through
 from .split_reductions import with_splits
 
 DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_sizes_tried]
 STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_sizes_tried]
 ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried; test_sizes_tried]
+SETS = (1, 2)  # sets: of the registers of operands [tried; test_sizes_tried]
 SPLITS = (2, 4, 8, 16, 32, 64, 128)  # parts: of a split reduction [tried; test_sizes_tried]
 OPEN_PART = 1024  # elements: the least of a part of a reduction whose extent is open [estimate; test_sizes_tried]
 GROUPS = (2, 3, 4, 8)  # warps: of a block along one axis, besides one [tried; test_sizes_tried]
@@ -136,18 +139,29 @@ class ContractionTemplate:
         depths = sorted({round_up(max(1, d // size), leaf) for d in DEPTHS})
         depths = [d for d in depths if d < 2 * k or d == depths[0]]
         depths = [fixed["bk"]] if "bk" in fixed else depths
-        stages = ASYNCHRONOUS if any(s.asynchronous for s in self.staged(depths[0])) else STAGES
-        stages = (fixed["stages"],) if "stages" in fixed else stages
+        stages, sets = self._buffers(depths[0], fixed)
         pairs, inside = self._units(groups, m, n, fixed)
         # in the order of tiles of a group, depths, numbers of groups; those outside are not made
         of, deep, count = np.nonzero(np.broadcast_to(inside[:, None, :], (len(inside), len(depths), inside.shape[1])))
         pair = of * inside.shape[1] + count
         t = {name: v[of] for name, v in groups.items()}
-        t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[:, None]}
+        t |= {"bk": np.array(depths)[deep], "stages": stages, "sets": sets}
         t |= {name: pairs[name][pair] for name in ("gm", "gn", "bm", "bn")}
         t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
         t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
         return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
+
+    def _buffers(self, depth: int, fixed: Dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+        """FRAGMENTS: numbers of stages and of sets that go with every tile. What runs on into the next staged tile needs a
+        second stage."""
+        staged = self.staged(depth)
+        stages = ASYNCHRONOUS if any(s.asynchronous for s in staged) else STAGES
+        stages = (fixed["stages"],) if "stages" in fixed else stages
+        sets = SETS if can_run_through(self, self._loads(staged, max(SETS))) else SETS[:1]
+        sets = (fixed["sets"],) if "sets" in fixed else sets
+        pairs = [(n, r) for r in sets for n in stages if r == 1 or n > 1 or "sets" in fixed]
+        both = np.array(pairs, np.int64).T[..., None]
+        return both[0], both[1]
 
     def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> tuple[Tiles, np.ndarray]:
         """THEN_STAGED: every tile of a group with every number of groups, and which of these to try: [tiles, numbers]."""
@@ -187,7 +201,7 @@ class ContractionTemplate:
         for s in sizes:
             blocks = volume(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
             few |= blocks < self.machine.units
-        return with_splits(t, few, "split", parts, ("stages",))
+        return with_splits(t, few, "split", parts, ("stages", "sets"))
 
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
@@ -221,16 +235,19 @@ class ContractionTemplate:
 
     def tile_registers(self, t: Tiles) -> Any:
         """Registers of a lane for the tile: accumulators, and a row and a column of operands."""
-        word = self.machine.register_bytes
-        out = max(1, self.problem.computation.value.dtype.bytes // word)
+        out = max(1, self.problem.computation.value.dtype.bytes // self.machine.register_bytes)
         if not self.by_group:
-            k = self.mapping.leaf[2]
-            each = [max(1, a.dtype.bytes * k // word) for a in self.inputs[:2]] or [1]
-            return t["tm"] * t["tn"] * out + t["tm"] * each[0] + t["tn"] * each[-1]
+            return t["tm"] * t["tn"] * out + self.operand_registers(t)
+        return np.floor(t["wm"] * t["wn"] * out / self.machine.lanes) + self.operand_registers(t)
+
+    def operand_registers(self, t: Tiles) -> Any:
+        """Registers of a lane for one set of operands."""
+        lm, ln, k = self.mapping.leaf
+        if not self.by_group:
+            each = [max(1, a.dtype.bytes * k // self.machine.register_bytes) for a in self.inputs[:2]] or [1]
+            return t["tm"] * each[0] + t["tn"] * each[-1]
         left, right = self.fragment_registers
-        lm, ln, _ = self.mapping.leaf
-        accumulators = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
-        return accumulators + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
+        return np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
 
     @cached_property
     def fragment_registers(self) -> tuple[int, int]:
@@ -274,7 +291,8 @@ class ContractionTemplate:
         out.append(Slot("group", syntax.Tile, group, ((mp.m, "wm"), (mp.n, "wn")), absent=alone))
         if not self.by_group:
             out.append(Slot("lane", syntax.Tile, lane, ((mp.m, "tm"), (mp.n, "tn")), needed=True))
-        out.append(Slot("inner", syntax.Tile, None, ((mp.k, "inner"),)))
+        inner = Slot("inner", syntax.Tile, None, ((mp.k, "inner"),), absent=(("sets", 1),), pipeline=("sets", 1))
+        out.append(inner)
         out += [Slot("load " + s.access.tensor, syntax.Move, machine.register.name, about=(s.access.tensor,)) for s in staged]
         return (*out, Slot("leaf", syntax.Compute, about=(mp.instr.name,) if mp.instr else ()))
 
@@ -283,12 +301,12 @@ class ContractionTemplate:
         machine, mp, staged = self.machine, self.mapping, self.staged(at["bk"])
         tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
         rows = int(raster_rows(at, tiles_m, tiles_n, machine.units * 2))
-        loads = self._loads(staged)
+        loads = self._loads(staged, at["sets"])
         modifiers = {
             "outer": modifier("raster", rows) if rows > 1 else (),
             "split": modifier("by", words=("workspace",)),
             "k": modifier("pipeline", at["stages"]) if at["stages"] > 1 else (),
-            "inner": () if self.by_group else self._unrolled(at),
+            "inner": self._inner_modifiers(at),
         } | {"load " + x: words for x, words in loads.items()}
         absent = {"fuse": not mp.fuses, "split": not at["split"], "inner": self.by_group and at["bk"] <= mp.leaf[2]}
         absent |= {"group": at["gm"] * at["gn"] == 1 and not self.by_group}
@@ -305,14 +323,16 @@ class ContractionTemplate:
             given["stage " + s.access.tensor] = (s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside)),)
         return lines_of_slots(self.slots, at, without, modifiers, given)
 
-    def _loads(self, staged: tuple[StagedOperand, ...]) -> dict[str, tuple[syntax.Modifier, ...]]:
+    def _loads(self, staged: tuple[StagedOperand, ...], sets: int) -> dict[str, tuple[syntax.Modifier, ...]]:
         """Operands that lines load to registers, with the modifiers of these lines."""
-        if self.by_group:
-            return {s.access.tensor: modifier("with", words=(s.load,)) for s in staged if s.load is not None}
         match = self.mapping.match
         direct = {v.tensor for _, v in match.operands if isinstance(v, Load)} if match else None
         # an instruction converts its other operands itself, and reads them as its fragments
-        return {s.access.tensor: () for s in staged if direct is None or s.access.tensor in direct}
+        out = {s.access.tensor: () for s in staged if direct is None or s.access.tensor in direct}
+        if not self.by_group:
+            return out
+        loaders = {s.access.tensor: modifier("with", words=(s.load,)) for s in staged if s.load is not None}
+        return out | loaders if sets > 1 else loaders
 
     def _reach(self, axis: str, size: int, below: tuple[syntax.Line, ...]) -> int:
         """How far the lines below read along an axis of a staged tile."""
@@ -339,11 +359,16 @@ class ContractionTemplate:
             axes.append((x, size, None) if size <= wide or lanes == 1 else (x, wide, wide * lanes))
         return tiled(axes, level=machine.lane.name)
 
+    def _inner_modifiers(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
+        if at["sets"] > 1:
+            return modifier("pipeline", at["sets"], ("through",))
+        return () if self.by_group else self._unrolled(at)
+
     def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
-        turns, most = at["bk"] // self.mapping.leaf[2], int(self._most_unrolled(at))
+        turns, most = at["bk"] // self.mapping.leaf[2], int(self.most_unrolled(at))
         return modifier("unroll", most) if 4 <= most < turns else modifier("unroll")
 
-    def _most_unrolled(self, t: Any) -> Any:
+    def most_unrolled(self, t: Any) -> Any:
         """AHEAD"""
         return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
 
@@ -351,5 +376,5 @@ class ContractionTemplate:
         """Iterations of the inner loop that a compiler overlaps, so that loads of the next hide behind one."""
         if self.by_group:
             return 1
-        turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self._most_unrolled(t)
+        turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self.most_unrolled(t)
         return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))

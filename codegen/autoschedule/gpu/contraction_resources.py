@@ -14,6 +14,7 @@ from ..access_model import AccessModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
+from .register_sets import extra_registers
 from .split_reductions import parts_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,10 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     w, o, leaf, stages, split = block_walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
-    registers = nest.tile_registers(t) + nest.machine.reserved
+    registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
+    exposed: Any = 0
+    if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
+        exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
@@ -114,7 +118,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
         rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
         launches=1 + split,
-        stall=STALL * w.iterations / w.overlapped_iterations,
+        stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations),
+        exposed=exposed,
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         run=t["wn"],
     )
@@ -300,10 +305,13 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
             put, get = put + spans * a.dtype.bytes, get + mine
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
+    loops = w.iterations / w.each
+    # the last step loads what it began with once more (`pipelining.cross_loop`)
+    again = np.where(w.steps > loops, (t["sets"] - 1) * loops, 0)
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
         requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.epilogue,
-        served=(put * w.steps + get * w.iterations * groups) * w.blocks,
+        served=(put * w.steps + get * (w.iterations + again) * groups) * w.blocks,
         waste=1 - w.share[mp.m] * w.share[mp.n] * w.part / (w.each * mp.leaf[2]),
     )
 

@@ -1,6 +1,6 @@
 """Seconds of a launch, from the resources that one block uses: closed form, for arrays of candidates at once.
 
-    seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + second + launches
+    seconds = max(pipe, issue, staging, near, far, group, block) + OVERLAP * the others + waiting + second + launches
 
 pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
 issue     instructions issued: loads, stores and addresses besides the arithmetic
@@ -8,6 +8,7 @@ staging   bytes through shared memory, bank conflicts counted
 near      bytes requested from the memory that all blocks share (its cache, if it has one), whole transactions counted
 far       bytes that reach the outermost memory: each argument once, and the misses of the cache
 group     serial time of one warp, its waits for operands included: nothing hides them if it is alone on its scheduler
+block     serial time of one block, its waits after barriers included: only another block hides them
 waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide
 second    bytes of a second launch, which adds the parts of a split reduction
 
@@ -49,6 +50,7 @@ class ResourceUse:
     rounds           round trips that a block waits for, one after another
     launches         number of launches
     stall            cycles that a group waits besides
+    exposed          cycles that all groups of a block wait together besides: after a barrier
     second_launch_bytes  bytes of the launch that comes after
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
@@ -69,6 +71,7 @@ class ResourceUse:
     rounds: Any
     launches: Any
     stall: Any = 0
+    exposed: Any = 0
     second_launch_bytes: Any = 0
     run: Any = 0
 
@@ -132,7 +135,9 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
     rest = reduce(np.add, parts.values()) - bound
     rounds = np.ceil(most / resident)
     parts["group"] = rounds * (d.pipe + d.stall) / clock
-    bound = np.maximum(bound, parts["group"])
+    alone = d.pipe * np.ceil(d.groups / machine.schedulers) + d.exposed
+    parts["block"] = np.where(np.asarray(d.exposed) > 0, rounds * alone / clock, 0)
+    bound = np.maximum(bound, np.maximum(parts["group"], parts["block"]))
     other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can choose from
     waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost

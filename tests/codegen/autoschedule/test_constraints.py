@@ -60,6 +60,16 @@ CASES = {
         "softmax", "sm_80", "tile i: 4 -> block\nauto", ["tile i: 4 -> block", "keep top", "keep total", "-> thread"],
     ),
     "a pointwise tile": ("add_row", "sm_80", "tile i: 4, j: 300 -> block\nauto", ["tile i: 4, j: 300 -> block", "-> thread"]),
+    "registers that are loaded ahead": (
+        "gemm_f16", "sm_80",
+        "tile m: 64, n: 32 -> block\nkeep C in register\ntile k: 64 pipeline 3\nauto\ntile k: 16 pipeline 2 through\nauto",
+        ["tile k: 64 pipeline 3", "-> warp", "tile k: 16 pipeline 2 through", "move B -> register with ldmatrix", "compute"],
+    ),
+    "one set of registers": (
+        "gemm_f16", "sm_80",
+        "tile m: 256, n: 128 -> block\nkeep C in register\ntile k: 64 pipeline 3\nauto\ntile k: 16\nauto",
+        ["tile k: 64 pipeline 3", "-> warp", "tile k: 16\n", "move B -> register with ldmatrix", "compute with mma"],
+    ),
     "a depth that all candidates have": (
         "gemm_f16", "sm_80",
         "tile m: 64, n: 32 -> block\nkeep C in register\ntile k: 32\nauto\ntile k: auto\nauto",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import andiron
+from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.rank import RankedCandidates, best_candidates, rank_candidates
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
@@ -44,3 +46,12 @@ def scheduled(name: str, device: str, lines: str) -> CompiledProgram:
     module = loads(IMPORTS + text)
     (schedule,) = module.schedules.values()
     return compile_program(module, bind_params(module.ops[name]), schedule, module.device(device))
+
+
+def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[RankedCandidates, int]:
+    """The best candidate for the op's first launch: those of its nest, and its number."""
+    d = library().device(device)
+    op = op_of(name, sizes)
+    works = launches_of(op, d, ())[0][0]
+    r, i, _ = best_candidates(rank_candidates(context_of(op, d), works))[0]
+    return r, i

@@ -11,10 +11,10 @@ from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.cost import GpuCost, ResourceUse, cost, resident_blocks
 from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.machine_model import MachineModel, block_machine
-from andiron.codegen.autoschedule.rank import RankedCandidates, applicable_nests, best_candidates, rank_candidates, sample_sizes
+from andiron.codegen.autoschedule.rank import applicable_nests, best_candidates, rank_candidates, sample_sizes
 from andiron.runtime.compile import compile
 
-from ....support.library.unscheduled import GPUS, compiled, library, op_of
+from ....support.library.unscheduled import GPUS, chosen, compiled, library, op_of
 
 GEMM = dict(M=2048, N=1024, K=512)
 
@@ -23,14 +23,6 @@ def machine_of(name: str) -> MachineModel:
     machine = block_machine(library().device(name))
     assert machine is not None
     return machine
-
-
-def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[RankedCandidates, int]:
-    d = library().device(device)
-    op = op_of(name, sizes)
-    works = launches_of(op, d, ())[0][0]
-    r, i, _ = best_candidates(rank_candidates(context_of(op, d), works))[0]
-    return r, i
 
 
 @pytest.mark.parametrize("name", GPUS)
@@ -177,6 +169,14 @@ def test_waits_are_hidden_by_other_groups_of_a_scheduler() -> None:
     assert alone.seconds[0] == pytest.approx(1.2e6 / 1.41e9)
     assert shared.seconds[0] == pytest.approx(1e6 / 1.41e9)
     assert [max(c.parts, key=lambda name: c.parts[name][0]) for c in (alone, shared)] == ["group", "pipe"]
+
+
+def test_waits_after_barriers_are_hidden_by_other_blocks() -> None:
+    """All groups of a block wait at once, so its own hide nothing."""
+    alone, shared = (seconds(groups=8, pipe=1e6 / n, exposed=2e5 / n, blocks=108.0 * n) for n in (1, 2))
+    assert alone.seconds[0] == pytest.approx(2.2e6 / 1.41e9)
+    assert shared.seconds[0] == pytest.approx(2e6 / 1.41e9)
+    assert [max(c.parts, key=lambda name: c.parts[name][0]) for c in (alone, shared)] == ["block", "pipe"]
 
 
 def test_round_trips_are_hidden_by_blocks_on_the_same_scheduler() -> None:
