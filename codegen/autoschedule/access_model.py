@@ -16,7 +16,7 @@ import numpy as np
 from ...dsl.index.expr import Expr
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
-from ...dsl.values import Apply, Load, loads, walk
+from ...dsl.values import Apply, Load, Value, loads, walk
 from ..plan.computations import Computation, computation_extents
 from .tile_space import ceil_div
 
@@ -168,11 +168,15 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
     writes = tuple(
         AccessModel(t, dtypes.get(t, computation.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
     )
-    count = sum(_SLOW.get(v.fn, 1) for v in walk(computation.value) if isinstance(v, Apply) and v.fn not in _FREE)
-    counted = max(1, count + (1 if computation.reduction else 0))
+    counted = max(1, operations(computation.value) + (1 if computation.reduction else 0))
     return AccessProblem(
         computation, computation.indices, computation.reduced, computation_extents(computation), reads, writes, counted, inner
     )
+
+
+def operations(value: Value) -> int:
+    """Operations on scalars for one element."""
+    return sum(_SLOW.get(v.fn, 1) for v in walk(value) if isinstance(v, Apply) and v.fn not in _FREE)
 
 
 def _reads(values: list, computation: Computation) -> list[AccessModel]:

@@ -22,7 +22,7 @@ from ...dsl.values import Cast, Load, Value, loads
 from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compatible_indices, mismatch_reason
 from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
-from ..lower.spec import ZERO, Focus, Range
+from ..lower.spec import ZERO, Focus, Range, multiple
 from ..plan.computations import Computation, computation_extents, fused_name, plain_index
 
 MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit; test_first_candidates]
@@ -126,9 +126,10 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
     if dict(m.index) != wanted:
         theirs = next(i for x, i in m.index if wanted[x] != i)
         return replace(mapped, refused=f"the leaf would choose `{theirs}`, whose elements are closer in memory")
-    if s.reduction and any(not _loaded(v) for _, v in m.operands):
-        return replace(mapped, refused="a factor is computed, so its padding is not zero")
     frees, reduced = [wanted[x] for x in s.indices], [wanted[x] for x in (s.reduction.indices if s.reduction else ())]
+    computed = any(not is_loaded(v) for _, v in m.operands)
+    if computed and (padded := _padded(computation, m, reduced)):
+        return replace(mapped, refused=f"a factor is computed, so its padding along `{padded[0]}` is not zero")
     subscripts = [e for ld in loads(computation.value) for e in ld.indices]
     if mixed := [i for i in reduced if any(plain_index(e) != i and i in {v.name for v in e.variables()} for e in subscripts)]:
         return replace(mapped, refused=f"beyond the end of `{mixed[0]}` are other elements, not zeros")
@@ -150,8 +151,15 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
     return _others(mapped)
 
 
-def _loaded(v: Value) -> bool:
-    return isinstance(v, Load) or (isinstance(v, Cast) and _loaded(v.arg))
+def is_loaded(v: Value) -> bool:
+    """Is it an element of a tensor, or the conversion of one?"""
+    return isinstance(v, Load) or (isinstance(v, Cast) and is_loaded(v.arg))
+
+
+def _padded(computation: Computation, m: InstrMatch, reduced: list[str]) -> list[str]:
+    """Reduced indices of which an execution of the instruction may go over the end: of none there is one where it is 0."""
+    extents = computation_extents(computation)
+    return [i for i in reduced if not (extents[i].constant != 0 and multiple(extents[i], m.extent(i)))]
 
 
 def _others(mapping: InstrMapping) -> InstrMapping:

@@ -9,6 +9,7 @@ from ...dsl.device import Device
 from ...dsl.op import Op
 from ...dsl.support.amounts import seconds_text
 from .access_model import AccessProblem
+from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .instr_mappings import mappings
 from .launches import context_of, launches_of, with_named_factors
@@ -39,17 +40,18 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerd
     for computations, _ in launches_of(op, device, ()):
         for w in computations:
             ctx.dtypes.setdefault(w.name, w.value.dtype)
-        if len(computations) != 1 or computations[0].reduction is None:
+        last, operands = computations[-1], operand_computations(computations)
+        if (len(computations) > 1 and not operands) or last.reduction is None:
             continue
-        whole, at = AccessProblem.of(computations[0], ctx.dtypes), sample_sizes(ctx, computations)
+        whole, at = AccessProblem.of(last, ctx.dtypes), sample_sizes(ctx, computations)
         verdicts = []
-        for m in mappings(ctx, computations[0]):
+        for m in mappings(ctx, last):
             seconds = None
             if not m.refused:
-                found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole))
+                found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole, operands))
                 seconds = float(found.seconds[-1].min()) if found is not None else None
             verdicts.append(MappingVerdict(str(m), seconds, m.refused))
-        out.append((computations[0].name.rstrip("@"), verdicts))
+        out.append((last.name.rstrip("@"), verdicts))
     return out
 
 

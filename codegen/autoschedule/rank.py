@@ -24,10 +24,10 @@ from ..schedule.candidate import Candidate, Cost, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
 from .constraints import Named, ParsedConstraints, Slot, complete_lines, parse_constraints
+from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, cost
 from .gpu.elementwise import elementwise_templates
-from .gpu.materialised_operands import operand_computations
 from .gpu.row_reductions import row_templates
 from .machine_model import MachineModel, block_machine
 from .report import launch_report

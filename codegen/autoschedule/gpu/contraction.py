@@ -40,6 +40,7 @@ from ..instr_mappings import InstrMapping
 from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
+from .computed_operands import Made
 from .contraction_resources import contraction_lower_bound, contraction_resources, contraction_traffic, raster_rows
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
@@ -55,8 +56,6 @@ OPEN_PART = 1024  # elements: the least of a part of a reduction whose extent is
 GROUPS = (2, 3, 4, 8)  # warps: of a block along one axis, besides one [tried; test_sizes_tried]
 # multiples: of the least tile, where a full range would give too many candidates [tried; test_sizes_tried]
 POWERS = (2, 4, 8, 16)
-
-Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to make an element of it
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,8 @@ class ContractionTemplate:
 
     def read_for(self, a: AccessModel) -> int:
         """Bytes of the outermost memory that are read for an element of an operand."""
-        return dict(self.materialised).get(a.tensor, a.dtype.bytes)
+        made = dict(self.materialised).get(a.tensor)
+        return a.dtype.bytes if made is None else made.read
 
     @cached_property
     def _orders(self) -> Orders:

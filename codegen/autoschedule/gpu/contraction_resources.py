@@ -12,6 +12,7 @@ import numpy as np
 from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
+from .computed_operands import operations_in_fragments
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
 from .register_sets import extra_registers
@@ -103,6 +104,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     exposed: Any = 0
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
         exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
+    waits = (stages == 1) | bool(nest.materialised)  # what is computed where it is staged has one buffer
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
@@ -111,12 +113,13 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         pipe=leaf * _cycles(nest) * w.iterations + SYNC * w.steps * np.where(stages > 2, 1, 2),
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
         + (o.copies + STEP) * w.steps
+        + _computed(nest, t, w)
         + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * w.iterations * groups + o.written * w.steps,
         l2_bytes=_near(nest, t, w) * w.steps * w.blocks + stored,
         dram_bytes=_far(nest, t, sizes, w) + stored,
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
-        rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
+        rounds=2 + np.where(waits, w.steps / 2, 0) if waits.any() else 2,
         launches=1 + split,
         stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations),
         exposed=exposed,
@@ -198,11 +201,13 @@ def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     fused = {name for name, _ in mp.computation.fused}
     whole = nest.machine.home.transaction or 32
     near: Any = 0.0
+    made = dict(nest.materialised)
     for a in nest.inputs:
+        size = made[a.tensor].own if a.tensor in made else a.dtype.bytes
         run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
         # Bytes moved for each byte requested: runs come in whole transactions.
         transactions = ceil_div(run, whole) * whole / run
-        near = near + a.footprint(extents) * nest.read_for(a) * transactions * prod(w.share[x] for x in w.share if x in a.axes)
+        near = near + a.footprint(extents) * size * transactions * prod(w.share[x] for x in w.share if x in a.axes)
     return near
 
 
@@ -246,6 +251,20 @@ def _cycles(nest: ContractionTemplate) -> float:
     return _issued(nest) * machine.lanes / per_cycle
 
 
+def _computed(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
+    """Cycles of a warp to compute operands: for each tile that is staged, or for each fragment that is read."""
+    mp, machine = nest.mapping, nest.machine
+    per_cycle = machine.operations(nest.problem.computation.value.dtype.compute) / machine.schedulers
+    made, extents = dict(nest.materialised), {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
+    lanes = t["gm"] * t["gn"] * machine.lanes
+    once: Any = sum(a.footprint(extents) / lanes * made[a.tensor].operations for a in nest.inputs if a.tensor in made)
+    each: Any = 0.0
+    if nest.by_group and mp.match is not None:
+        counts = operations_in_fragments(mp.match)
+        each = sum(t[x] / leaf * counts.get(i, 0.0) for x, i, leaf in (("wm", mp.m, mp.leaf[0]), ("wn", mp.n, mp.leaf[1])))
+    return (once * w.steps + each * w.iterations) * machine.lanes / per_cycle
+
+
 def _issued(nest: ContractionTemplate) -> float:
     """Instructions of one execution of the leaf: a product and its sum are one."""
     return 1.0 if nest.mapping.instr is not None else max(1.0, nest.problem.operations - 1)
@@ -257,7 +276,11 @@ def _far(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any], w: Block
     All of them may fit the cache; otherwise each is read again for every wave with other rows (or columns).
     """
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
-    total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.original_problem.reads}
+    made = dict(nest.materialised)
+    total = {
+        a.tensor: sum(x.dtype.bytes * x.footprint(sizes) for x in (made[a.tensor].sources if a.tensor in made else (a,)))
+        for a in nest.original_problem.reads
+    }
     some = sum(total.values()) > 0.75 * cache
     large = {a.tensor: some & (total[a.tensor] > 0.5 * cache) for a in nest.inputs}
     if not any(np.any(x) for x in large.values()):

@@ -1,11 +1,14 @@
 """Operands of a warp's instruction that are materialised in the staging memory, because the instruction reads them there.
 
 An instruction that needs a tensor as a factor needs a computed factor in memory: it is computed where it would be staged, for
-each tile (`codegen/lower/compute_at.py`). If the instruction can convert the factor itself, or no instruction matches, the
-factor is computed where it is read.
+each tile (`codegen/lower/compute_at.py`), zero past the edges. Where nothing is padded, lanes can compute it in the
+instruction's fragments as well: no step waits for its loads, but each warp computes all that it reads. The faster one is taken.
+If the instruction can convert the factor itself, or no instruction matches, the factor is computed where it is read.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from ....dsl.op import Op
 from ....dsl.values import loads
@@ -15,30 +18,28 @@ from ...plan.group_launches import group_launches, group_launches_keeping
 from ..access_model import AccessProblem
 from ..instr_mappings import mappings
 from ..machine_model import MachineModel
-from .contraction import ContractionTemplate, Made
+from ..rank import rank_candidates
+from .computed_operands import Made, operand_computations
+from .contraction import ContractionTemplate
 
 
 def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
-    """Intermediates in `pointwise` whose materialisation lets an instruction of warps match a product."""
+    """Intermediates in `pointwise` whose materialisation lets an instruction of warps match a product, or makes it faster."""
     found: set[str] = set()
     plainly = {w.name: w for g in group_launches(op, frozenset()) for w in g}
     for g in group_launches_keeping(op, pointwise):
         for w in [x for x in g if x.reduction is not None]:
-            made = operand_computations((*(x for x in g if x.name in w.reads), w))
+            factors = pointwise & {ld.tensor for ld in loads(w.value)}  # what an epilogue alone reads is no operand
             as_it_is = plainly.get(w.name)
-            if made and as_it_is is not None and _grouped(ctx, machine, w, made) and not _grouped(ctx, machine, as_it_is):
-                found |= {name for name, _ in made}
+            if not factors or as_it_is is None:
+                continue
+            launch = next((x for x in group_launches_keeping(op, factors) if x[-1].name == w.name), None)
+            operands = operand_computations(launch) if launch is not None else ()
+            if launch is None or not operands or not _grouped(ctx, machine, launch[-1], operands):
+                continue
+            if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
+                found |= factors
     return frozenset(found)
-
-
-def operand_computations(computations: tuple[Computation, ...]) -> Made:
-    """The operands of the last computation, a reduction, among the others, which are pointwise and have fewer indices."""
-    *first, last = computations
-    if last.reduction is None or any(
-        w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
-    ):
-        return ()
-    return tuple((w.name, sum(ld.dtype.bytes for ld in loads(w.value))) for w in first)
 
 
 def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computation, made: Made = ()) -> bool:
@@ -49,3 +50,8 @@ def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computati
         if ContractionTemplate(ctx, machine, m, AccessProblem.of(computation, ctx.dtypes), made).materialises_all:
             return True
     return False
+
+
+def _seconds(ctx: LoweringContext, launch: tuple[Computation, ...]) -> float:
+    """Those of the fastest candidate, at the largest sizes."""
+    return min((float(r.seconds[-1].min()) for r in rank_candidates(ctx, launch)), default=inf)

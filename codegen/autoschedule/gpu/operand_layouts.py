@@ -32,6 +32,8 @@ from ..machine_model import MachineModel
 # test_first_candidates]
 PLAIN = 4
 
+PADS = (4, 8, 16, 32)  # bytes: after a row of a staged copy [tried; test_first_candidates]
+
 
 @dataclass(frozen=True)
 class StagedOperand:
@@ -249,7 +251,7 @@ def _fragment(
         run *= 2
     banks = machine.staging.banks or (machine.lanes, 4)
     best = (0, float("inf"))
-    for pad in sorted({0, *(p // size for p in (4, 8, 16) if p % size == 0 and p // size % run == 0 and p >= size)}):
+    for pad in sorted({0, *(p // size for p in PADS if p % size == 0 and p // size % run == 0 and p >= size)}):
         total = 0
         for r in range(0, registers, run):
             addresses = (coarse[:, r] * (depth + pad) + fine[:, r]) * size

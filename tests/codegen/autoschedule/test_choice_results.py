@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
+from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
@@ -87,6 +88,7 @@ EXTREME = [
     ("conv2d_nhwc_f16", dict(N=1, C=3, H=33, W=31, O=35, R=7, S=7)),
     ("conv2d", dict(N=1, C=600, H=1, W=1, O=100, R=1, S=1)),
     ("attention", dict(H=1, Q=1, T=3001, D=35)),
+    ("attention", dict(H=1, Q=70, T=600, D=64)),
 ]
 
 
@@ -132,3 +134,32 @@ def test_fixed_sizes_emulated(name: str, device: str) -> None:
             out = kernel(*arrays)
             verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
             assert verdict.ok, (sizes, verdict)
+
+
+# A product whose left factor is computed in the fragments of an instruction: nothing is padded along the reduction.
+EXPONENTIALS = """
+import std.devices.nvidia
+import std.devices.amd
+op f[M, N, K](X: f32[M, K], Y: f16[K, N]) -> (Z: f32[M, N]):
+    Z[m, n] = sum(k) f32(f16(exp(X[m, k]))) * f32(Y[k, n])
+schedule sm_80 for f on sm_80:
+    auto
+    compute with mma_m16n8k16_f16
+schedule gfx90a for f on gfx90a:
+    auto
+    compute with mfma_16x16x16_f16
+"""
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 16), (33, 40, 48), (65, 17, 4096), (0, 5, 32), (16, 72, 64)])
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_factors_computed_in_fragments(device: str, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    kernel = compile(loads(EXPONENTIALS), "f", device, f"emulate:{device}", None, M=m, N=n, K=k)
+    leaves = [x for x in kernel.schedule.splitlines() if "compute with m" in x]
+    assert len(leaves) == 1
+    assert "Z.left" not in kernel.schedule
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((m, k)).astype("f4"), rng.integers(-3, 4, (k, n)).astype("f2")
+    out = kernel(x, y, out=np.full((m, n), np.nan, "f4"))
+    np.testing.assert_allclose(out, np.exp(x).astype("f2").astype("f8") @ y.astype("f8"), rtol=1e-3, atol=1e-3 * k**0.5)

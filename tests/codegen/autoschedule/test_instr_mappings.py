@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from andiron.codegen.autoschedule.instr_mappings import InstrMapping, mappings
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
+from andiron.codegen.plan.group_launches import group_launches
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
 
-from ...support.library.unscheduled import library, op_of
+from ...support.library.unscheduled import compiled, library, op_of
 
 
 def mapped(name: str, device: str, work: int = 0) -> list[InstrMapping]:
@@ -104,10 +105,47 @@ def test_what_is_not_legal_has_a_reason(name: str, device: str, instr: str) -> N
     assert "" not in why
 
 
-def test_a_factor_that_is_computed_is_not_padded() -> None:
-    """exp(s - m) of padding is no zero."""
-    whole = [of("attention", "sm_80", "mma_m16n8k16_f16", n) for n in range(4)]
-    assert any(m.refused == "a factor is computed, so its padding is not zero" for ms in whole for m in ms)
+@pytest.mark.parametrize("extent", ["B", "24", "0", "8*B"])
+def test_a_factor_that_is_computed_is_not_padded(extent: str) -> None:
+    """exp of padding is no zero."""
+    assert refusals(extent) == {"a factor is computed, so its padding along `k` is not zero"}
+
+
+@pytest.mark.parametrize("extent", ["16", "48", "32*B"])
+def test_a_factor_that_is_computed_is_legal_where_nothing_is_padded(extent: str) -> None:
+    assert "" in refusals(extent)
+
+
+def refusals(extent: str) -> set[str]:
+    """Why a product with a computed factor whose reduced extent is this cannot take an instruction that takes 16 of it."""
+    module = loads(
+        f"op f[M, N, B](X: f32[M, {extent}], Y: f16[{extent}, N], W: f32[B]) -> (Z: f32[M, N], V: f32[B]):\n"
+        "    Z[m, n] = sum(k) f32(f16(exp(X[m, k]))) * f32(Y[k, n])\n"
+        "    V[b] = W[b]\n"
+    )
+    op, device = bind_params(module.ops["f"]), library().device("sm_80")
+    work = group_launches(op, frozenset())[0][0]
+    found = mappings(context_of(op, device), work)
+    plain = {m.refused for m in found if m.instr is not None and m.instr.name == "mma_m16n8k16_f16"}
+    return {x for x in plain if "the leaf would choose" not in x}
+
+
+# op, device, sizes -> instructions of the products in order
+BOTH = [
+    ("attention", "sm_80", {}),
+    ("attention", "sm_80", {"H": 16, "Q": 1024, "T": 1024, "D": 64}),
+    ("attention", "sm_80", {"H": 16, "Q": 1000, "T": 1001, "D": 60}),
+    ("attention", "gfx942", {}),
+    ("attention", "gfx942", {"H": 16, "Q": 1024, "T": 1024, "D": 64}),
+    ("attention_f32", "gfx942", {"H": 16, "Q": 1024, "T": 1024, "D": 64}),
+]
+
+
+@pytest.mark.parametrize(("name", "device", "sizes"), BOTH)
+def test_both_products_of_attention_have_instructions(name: str, device: str, sizes: dict[str, int]) -> None:
+    """What an epilogue reads, the sum of the exponentials, keeps no operand from being materialised."""
+    leaves = [x for x in compiled(name, device, sizes).schedule.splitlines() if "with m" in x and "compute" in x]
+    assert len(leaves) == 2
 
 
 def test_scalars_need_two_groups_that_are_apart() -> None:

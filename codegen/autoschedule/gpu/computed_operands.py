@@ -1,0 +1,56 @@
+"""Operands of a contraction that are computed: in the staging memory for each tile, or in registers where they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.values import loads
+from ...lower.leaves.match_instr import InstrMatch, fragment_map
+from ...plan.computations import Computation
+from ..access_model import AccessModel, AccessProblem, operations
+from ..instr_mappings import is_loaded
+
+
+@dataclass(frozen=True)
+class ElementCost:
+    """Of one element of a tensor that is computed where it is staged.
+
+    read        bytes that a lane reads for it; `own` are those that it reads for no other element
+    operations  on scalars
+    sources     what it is computed from
+    """
+
+    read: int
+    own: int
+    operations: float
+    sources: tuple[AccessModel, ...]
+
+
+Made = tuple[tuple[str, ElementCost], ...]  # the tensors that are computed where they are staged
+
+
+def operand_computations(computations: tuple[Computation, ...]) -> Made:
+    """The operands of the last computation, a reduction, among the others, which are pointwise and have fewer indices."""
+    *first, last = computations
+    if last.reduction is None or any(
+        w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
+    ):
+        return ()
+    return tuple((w.name, _cost(w)) for w in first)
+
+
+def _cost(w: Computation) -> ElementCost:
+    sources = AccessProblem.of(w, {}).reads
+    own = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
+    return ElementCost(sum(ld.dtype.bytes for ld in loads(w.value)), own, operations(w.value), sources)
+
+
+def operations_in_fragments(match: InstrMatch) -> dict[str, float]:
+    """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
+    out: dict[str, float] = {}
+    for name, value in match.operands:
+        if (count := operations(value)) and not is_loaded(value):
+            f = fragment_map(match, name)
+            for i, _, _ in f.maps:
+                out[i] = out.get(i, 0.0) + count * f.registers
+    return out
