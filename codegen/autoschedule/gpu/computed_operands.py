@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....dsl.values import loads
+from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch, fragment_map
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, operations
@@ -54,3 +54,11 @@ def operations_in_fragments(match: InstrMatch) -> dict[str, float]:
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers
     return out
+
+
+def elements_read(match: InstrMatch, tensor: str) -> int:
+    """Elements of a tensor that a lane reads for a fragment, if the operand is computed from it."""
+    for name, value in match.operands:
+        if not isinstance(value, Load) and any(ld.tensor == tensor for ld in loads(value)):
+            return fragment_map(match, name).registers
+    return 0

@@ -12,7 +12,7 @@ import numpy as np
 from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
-from .computed_operands import operations_in_fragments
+from .computed_operands import elements_read, operations_in_fragments
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
 from .register_sets import extra_registers
@@ -345,5 +345,8 @@ def _lanes_get(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
     along = "m" if mp.m in a.axes else "n"
     if nest.by_group:
         words = nest.fragment_registers[0 if along == "m" else 1]
-        return t["w" + along] / mp.leaf[0 if along == "m" else 1] * words * nest.machine.register_bytes * nest.machine.lanes
+        each = words * nest.machine.register_bytes
+        if mp.match is not None and (elements := elements_read(mp.match, a.tensor)):
+            each = elements * a.dtype.bytes  # it is converted or computed on the way
+        return t["w" + along] / mp.leaf[0 if along == "m" else 1] * each * nest.machine.lanes
     return nest.machine.lanes * t["t" + along] * a.dtype.bytes * mp.leaf[2]
