@@ -19,6 +19,7 @@ from ..plan.name_factors import inline_copies, name_factors, second_names, squar
 from .cpu.default_nests import row_statistics
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
+from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
 
@@ -46,6 +47,9 @@ def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
     statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
+    machine = block_machine(device)
+    if statistics and machine is not None:
+        statistics |= repeated_values(op, machine, statistics)
     return (statistics or materialise_operands(op, device)) - own.keys()
 
 

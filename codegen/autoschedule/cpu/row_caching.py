@@ -11,7 +11,7 @@ from math import prod
 
 from ....dsl.device import Device, Level
 from ....dsl.index.expr import Expr
-from ....dsl.op import Op
+from ....dsl.op import Op, Statement
 from ....dsl.values import Apply, Value, loads, walk
 from ...plan.computations import plain_index
 
@@ -21,18 +21,26 @@ _CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
 
 def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
     """Intermediates over `rows` and `along` that are worth caching, and whose rows fit."""
+    found = set()
+    for s in repeated_rows(op, rows, along):
+        extents = [e for i, e in s.ranges if i not in rows]
+        if cache_for(device, cores, extents, s.value.dtype.bytes) is not None:
+            found.add(s.target)
+    return frozenset(found)
+
+
+def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[Statement, ...]:
+    """Those that compute intermediates over `rows` and `along` which are expensive and read more than once."""
     every = {*rows, *along}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    found = set()
+    out = []
     for s in op.statements:
         if s.target not in inner or s.reduction is not None or set(s.indices) != every or not is_expensive(s.value):
             continue
         reads = [ld for x in op.statements for ld in loads(x.value) if ld.tensor == s.target]
-        plain = all(plain_index(e) is not None for ld in reads for e in ld.indices)
-        extents = [e for i, e in s.ranges if i not in rows]
-        if len(reads) > 1 and plain and cache_for(device, cores, extents, s.value.dtype.bytes) is not None:
-            found.add(s.target)
-    return frozenset(found)
+        if len(reads) > 1 and all(plain_index(e) is not None for ld in reads for e in ld.indices):
+            out.append(s)
+    return tuple(out)
 
 
 def is_expensive(value: Value) -> bool:
