@@ -49,13 +49,11 @@ def known_of(c: Compilation) -> str:
         return show(c.program) + (f"\nfor sizes that are not aligned:\n\n{show(c.unaligned)}" if c.unaligned else "")
     if c.trees:
         return "\n".join(
-            f"launch of {', '.join(w.name.rstrip('@') for w in computations)}:\n{_lines(lines_of(tree))}"
+            f"launch of {', '.join(w.result for w in computations)}:\n{_lines(lines_of(tree))}"
             for computations, tree in c.trees
         )
     if c.parts:
-        return "\n".join(
-            f"launch of {', '.join(w.name.rstrip('@') for w in computations)}:\n{_lines(x)}" for computations, x in c.parts
-        )
+        return "\n".join(f"launch of {', '.join(w.result for w in computations)}:\n{_lines(x)}" for computations, x in c.parts)
     sizes = [f"# {v.name}: {v.lo or 0} .. {'' if v.hi is None else v.hi}".rstrip() for v in c.op.dims]
     return "\n".join([*sizes, str(c.op).rstrip(), *(["", "lines:", _lines(c.lines).rstrip()] if c.lines else [])]) + "\n"
 

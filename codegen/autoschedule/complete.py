@@ -179,8 +179,8 @@ def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines
     An accumulator that a line above names is kept already: an open line that names it again says nothing.
     """
     read = {t for w in computations for t in w.reads}  # by other computations: what is kept of them is no accumulator
-    results = [w for w in computations if w.reduction is not None and read.isdisjoint((w.name.rstrip("@"), *w.targets))]
-    accumulators = {t: w.name for w in results for t in (w.name.rstrip("@"), *w.targets)}
+    results = [w for w in computations if w.reduction is not None and read.isdisjoint(w.names)]
+    accumulators = {t: w.name for w in results for t in w.names}
     kept: set[str] = set()
     out: list[syntax.Line] = []
     for x in lines:

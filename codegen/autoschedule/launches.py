@@ -14,6 +14,7 @@ from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
 from ..plan.computations import Computation, Output
+from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from .cpu.default_nests import row_statistics
@@ -172,7 +173,7 @@ def _main(groups, kept: frozenset[str], moved: set[str]) -> tuple[Computation, .
     one that reads most of what it moves."""
     told = [
         (
-            sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)),
+            sum(t in kept for w in g for t in w.names),
             _effort(g),
             len({t for w in g for t in w.reads} & moved),
         )
@@ -186,11 +187,11 @@ def _effort(group: tuple[Computation, ...]) -> tuple[int, int]:
 
 
 def _accumulating(w: Computation) -> Computation:
-    """A reduction's accumulator gets a name apart from the tensor it is stored to: `C@` and C."""
+    """A reduction's accumulator gets a name apart from the tensor it is stored to."""
     if w.reduction is None:
         return w
     at = tuple(as_expr(Var(i)) for i in w.indices)
-    own = w.name + "@"
+    own = Accumulator(w.name)
     outputs = w.outputs or (Output(w.name, w.indices, Load(w.name, at, TYPES["f32"])),)
     kind = TYPES["i64"] if w.reduction.kind in ("argmax", "argmin") else w.value.dtype
     return replace(w, name=own, outputs=tuple(replace(o, value=_renamed(o.value, w.name, own, kind)) for o in outputs))

@@ -51,7 +51,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerd
                 found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole, operands))
                 seconds = float(found.seconds[-1].min()) if found is not None else None
             verdicts.append(MappingVerdict(str(m), seconds, m.refused))
-        out.append((last.name.rstrip("@"), verdicts))
+        out.append((last.result, verdicts))
     return out
 
 

@@ -45,7 +45,7 @@ def _direct(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line
         lines.append(tile_text((n, UNROLL * m.extent(n))))
     else:
         lines.append(tile_text((n, UNROLL * m.extent(n)), level=finite.name))
-    lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+    lines.append(syntax.Keep((computation.result,), ctx.device.memories[-1].name))
     lines += [tile_text((k, 1)) for k in computation.reduced]
     lines.append(syntax.Compute(m.instr.name))
     return tuple(lines)
@@ -72,12 +72,12 @@ def _neighbours(ctx: LoweringContext, computation: Computation) -> tuple[syntax.
             if parallel:
                 lines.append(tile_text((fast, 1), level=inner.name))
         if computation.reduction is not None:
-            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines.append(syntax.Keep((computation.result,), ctx.device.memories[-1].name))
             lines += [tile_text((k, 1)) for k in computation.reduced if k != fast or fast in computation.indices]
     if computation.reduction is not None and fast in computation.reduced:
         if computation.indices:
             lines = [tile_text(*((i, 1) for i in computation.indices), level=outer.name if outer else None)]
-            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines.append(syntax.Keep((computation.result,), ctx.device.memories[-1].name))
             lines += [tile_text((k, 1)) for k in computation.reduced if k != fast]
         lines.append(tile_text((fast, row)))
         if parallel:

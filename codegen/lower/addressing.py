@@ -13,6 +13,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, transform
 from ..plan.computations import plain_index
+from ..plan.derived_names import tensor_of
 from .lowering_context import LoweringContext
 from .spec import Focus, View
 
@@ -59,7 +60,7 @@ def coordinates(ctx: LoweringContext, focus: Focus, tensor: str, indices: tuple[
     if view.form == "global":
         return tuple(e.subs(subs) for e in indices)
     if view.form == "path":
-        return _path(ctx, focus, tensor.rstrip("@~"), view)
+        return _path(ctx, focus, tensor_of(tensor), view)
     if view.form == "box":
         at = {a: e.subs(subs) - o for a, e, o in zip(view.axes, indices, view.origin, strict=True)}
     else:

@@ -17,6 +17,7 @@ from ...dsl.ops.index_syntax import index_term
 from ...dsl.types import DType
 from ..ir.schedule_tree import Fuse, Materialise, Node, Tile
 from ..ir.tile_ir import Buffer
+from ..plan.derived_names import buffer_name, tensor_of
 from ..schedule.synthetic_spans import is_filled_in
 from .lowering_context import LoweringContext
 from .spec import Focus
@@ -62,7 +63,7 @@ def memory_buffer(
             at,
             help="tile its indices above this line, or state a bound: `where N <= 4096`",
         )
-    name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
+    name = ctx.fresh(buffer_name(tensor, memory))
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, at), layout
 
 
@@ -70,7 +71,7 @@ def _note_idle_layout(ctx: LoweringContext, tensor: str, layout: Layout, node: M
     """A note where a tile is too small for what the author says of its rows."""
     if node.span is None or is_filled_in(node.span):
         return
-    name, rows, swizzle = tensor.rstrip("@~"), layout.rows, layout.swizzle
+    name, rows, swizzle = tensor_of(tensor), layout.rows, layout.swizzle
     if layout.pad and rows == 1:
         ctx.note(f"`pad` of `{name}`: its tile is one row, and pads stand between rows")
     if node.swizzle is None:
@@ -95,7 +96,7 @@ def check_one_owner(buffer: Buffer, tensor: str, axes, filling: Node, node: Mate
         if dealt is not None:
             labels = [Label(x.span, f"`{dealt}` is distributed here")] if x.span else []
             raise MoveDistributed(
-                f"each {x.level} has its own `{tensor.rstrip('@~')}` here, and would read elements that other units hold",
+                f"each {x.level} has its own `{tensor_of(tensor)}` here, and would read elements that other units hold",
                 node.span,
                 labels=labels,
                 help=f"write this line above all tiles `-> {x.level}`",

@@ -15,6 +15,7 @@ from ...dsl.values import loads
 from ..ir.schedule_tree import Keep, Move
 from ..ir.tile_ir import Alloc, Stmt
 from ..plan.computations import Computation
+from ..plan.derived_names import tensor_of
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
 from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
@@ -40,9 +41,9 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     if made_below:
         first = sorted(made_below)[0]
         raise NotComputed(
-            f"`{name}` is made here, and `{first.rstrip('@')}`, which it reads, by the lines below",
+            f"`{name}` is made here, and `{tensor_of(first)}`, which it reads, by the lines below",
             node.span,
-            help=f"write `keep {first.rstrip('@')} in {memory}`, with a block, above this line",
+            help=f"write `keep {tensor_of(first)} in {memory}`, with a block, above this line",
         )
     focus = focus_with_copy(low, focus, name, w, node.below)
     output = next((o for o in w.outputs if o.tensor == name), None)

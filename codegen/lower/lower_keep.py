@@ -20,6 +20,7 @@ from ...dsl.values import Load
 from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Computation, computation_extents
+from ..plan.derived_names import Accumulator, ArgreduceIndex, KeptResult, StagedCopy, buffer_name, tensor_of
 from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
@@ -39,7 +40,7 @@ from .readers import (
     view_form,
 )
 from .reductions.accumulator_computations import CombinePartials, ExchangeBuffers, InitAccumulator, ResumeAccumulator
-from .reductions.argreduce_index import index_type, no_index
+from .reductions.argreduce_index import accumulator_types, no_index
 from .reductions.check_combining import check_kept_parts
 from .reductions.cross_unit_reduction import exchange_buffer
 from .reductions.open_accumulators import REGISTER_CELLS
@@ -100,7 +101,7 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         keep = keep.but(names=(name,), below=keep.but(names=others, key=object()))
     read_here = {t for w in focus.computations for t in w.reads}
     for w in focus.computations:
-        if name not in (w.name.rstrip("@"), *w.targets):
+        if name not in w.names:
             continue
         registers = low.ctx.register(keep.memory or low.ctx.device.memories[-1].name)
         if keep.line is not None:
@@ -118,12 +119,12 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
             before = keeps_first(focus, w, keep)
             return low.lower(focus, before) if before is not None else lower_reduction(low, focus, w, keep.below, keep)
         return _keep_pointwise(low, focus, keep, w)
-    if low.names_other_nest(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
+    if low.names_other_nest(focus, lambda w: name in w.names):
         return low.lower(focus, keep.below)
-    copy = next((w.name for w in focus.computations if w.name == f"{name}~"), None)
+    copy = next((w.name for w in focus.computations if w.name == StagedCopy(name)), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, keep.but(names=(copy,)))
-    known = {t.rstrip("@~") for w in focus.computations for t in (w.name, *w.targets)}
+    known = {tensor_of(t) for w in focus.computations for t in w.names}
     raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=did_you_mean(name, known))
 
 
@@ -172,7 +173,7 @@ def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computat
     memory = keep.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
         check_own_elements(focus, keep, name, w)
-        buffer = ctx.fresh(name.lower())
+        buffer = ctx.fresh(buffer_name(name))
         view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), zero_padded=False)
         body = low.lower(focus.with_view(name, view), keep.below)
         return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span), tuple(body), span=keep.span)]
@@ -192,8 +193,8 @@ def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computat
 def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:
     """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
     ctx = low.ctx
-    held = w.name + "@"
-    if held in w.reads:  # the block of a `keep` of this tensor: its lines move what is held
+    held = KeptResult(w.name)
+    if not w.reads.isdisjoint((held, Accumulator(w.name))):  # the block of a `keep` of this tensor: its lines move what is held
         raise HeldTwice(
             f"`{keep.names[0]}` is held already where the block of its `keep` begins",
             keep.span,
@@ -224,7 +225,7 @@ def _kept_and_moved(low: Lowering, focus: Focus, keep: Keep, first: Computation,
     if ctx.register(memory):
         depth = tuple(len(focus.ranges[i].steps) for i in indices)
         owner = owner_tree(low, keep.below, first)
-        view = View(ctx.fresh(held.lower()), "path", indices, depth=depth, owner=owner, zero_padded=False)
+        view = View(ctx.fresh(buffer_name(held)), "path", indices, depth=depth, owner=owner, zero_padded=False)
         inner = focus.with_view(held, view)
         made = low.lower(inner, keep.below)
         buffer = None  # which is known when the lines below have laid it out
@@ -258,7 +259,7 @@ def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, leaf: Leaf
         return lower_reduction(low, focus, w, leaf)
     m = low.find_instr(leaf.instr, w, leaf.span) if leaf.instr is not None else None
     below = leaf if m is not None else Leaf(order=leaf.order, unroll=leaf.unroll)
-    keep = Keep(names=(w.name.rstrip("@"),), memory=low.ctx.device.memories[-1].name, below=below)
+    keep = Keep(names=(w.result,), memory=low.ctx.device.memories[-1].name, below=below)
     first = [i for i in leaf.order if i in w.indices]
     axes = tuple(Axis(i, m.extent(i) if m is not None else 1) for i in dict.fromkeys((*first, *w.indices)))
     return low.lower(focus, Tile(axes=axes, below=keep))
@@ -275,12 +276,11 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     owner = owner_tree(low, node, w)
     buffers: list[tuple[str, str]] = []
     inner = focus
-    names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
     made: list[Buffer] = []
-    for name in names:
-        ctx.dtypes.setdefault(name, index_type(w) if name.endswith("@at") else _accumulator_type(w))
+    for name, dtype in zip(w.accumulators, accumulator_types(w), strict=True):
+        ctx.dtypes.setdefault(name, dtype)
         if ctx.register(memory):
-            buffer = ctx.fresh(name.rstrip("@").lower() if not name.endswith("@at") else name.replace("@", "_").lower())
+            buffer = ctx.fresh(buffer_name(name))
             view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
             buffers.append((name, buffer))
         else:
@@ -297,11 +297,11 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     body = low.lower(inner, node)
     single = replace(inner, computations=(_as_kind(InitAccumulator, w),), loops=())
     init = low.lower(single, owner)
-    combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
+    combine = _combined(low, single, w, owner) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
     stored = write_back(low, replace(inner, loops=()), w, owner, keep)
     if loops:
-        init, stored = _between(low, inner, w, owner, names, loops, init, stored)
+        init, stored = _between(low, inner, w, owner, loops, init, stored)
     out: list[Stmt] = [*init, *body, *combine, *stored]
     for name, buffer in reversed(buffers):
         local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
@@ -311,13 +311,13 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     return out
 
 
-def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node, names: list[str]) -> list[Stmt]:
+def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node) -> list[Stmt]:
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
     out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
     meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
     for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
-        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
+        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
         ctx.buffers += made
         how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
         stored = low.lower(replace(focus, computations=(replace(_as_kind(CombinePartials, w), how=how),)), owner)
@@ -331,35 +331,29 @@ def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node, names: l
     return out
 
 
-def _accumulator_type(w: Computation):
-    return w.value.dtype
-
-
 def _as_kind(kind: type, w: Computation):
     return kind(**{f: getattr(w, f) for f in Computation.__dataclass_fields__})
 
 
-def _between(
-    low: Lowering, focus: Focus, w: Computation, owner: Node, names: list[str], loops, init: list[Stmt], stored: list[Stmt]
-):
+def _between(low: Lowering, focus: Focus, w: Computation, owner: Node, loops, init: list[Stmt], stored: list[Stmt]):
     """FIRST_AND_LAST."""
     if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there
         return init, stored
     first = tuple(-as_expr(v) for v, _ in loops)
     last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
     at = tuple(as_expr(Var(i)) for i in w.indices)
-    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and len(names) == 1
+    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and len(w.accumulators) == 1
     target = w.outputs[0].tensor if w.outputs else ""
     in_place = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
     refill: list[Stmt] = []
     spill: list[Stmt] = []
-    for name in names:
+    for name in w.accumulators:
         home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
         dtype = low.ctx.dtypes[name]
         focus = focus.with_view(home, View(home, "global"))
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
-        instead = no_index(dtype) if name.endswith("@at") else neutral_value(w.reduction.kind, dtype)
+        instead = no_index(dtype) if isinstance(name, ArgreduceIndex) else neutral_value(w.reduction.kind, dtype)
         goes_on = ResumeAccumulator(
             name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=(*w.reduced, *again)
         )
@@ -385,7 +379,7 @@ def _first_of_parts(ctx: LoweringContext, w: Computation) -> tuple[Expr, ...]:
 def _home(low: Lowering, w: Computation, name: str) -> str:
     """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
     ctx: LoweringContext = low.ctx
-    home = ctx.fresh(name.replace("@at", "_at").rstrip("@").lower() + "_between")
+    home = ctx.fresh(buffer_name(name) + "_between")
     extents = computation_extents(w)
     shape = tuple(extents[i] for i in w.indices)
     ctx.dtypes[home], ctx.shapes[home] = ctx.dtypes[name], shape

@@ -21,6 +21,7 @@ from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, s
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
+from ..plan.derived_names import StagedCopy, UnstoredResult, buffer_name, result_of
 from ..plan.name_factors import side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
 from .buffers import check_one_owner, memory_buffer
@@ -114,14 +115,14 @@ def _to_registers(low: Lowering, focus: Focus, source: Value, move: Move, load: 
     alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
     indices = tuple(i for i in indices if i in focus.ranges)
-    copy_name = move.tensor + "~"
+    copy_name = StagedCopy(move.tensor)
     ctx.dtypes[copy_name] = load.dtype
     computation = Computation(copy_name, indices, source, None, (), span=move.span, fused=focus.fused)
     owner = owner_tree(low, move.below, computation, operand_of=move.tensor)
     hops = [x for x in steps_of(move.block) if isinstance(x, Move)] if move.block is not None else []
     if move.instr is not None:
         owner = with_leaf(owner, CopyLeaf(instr=move.instr, fragment=fragment_of(owner), move=move))
-    buffer = ctx.fresh(move.tensor.rstrip("@").lower())
+    buffer = ctx.fresh(buffer_name(result_of(move.tensor)))
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
     copying = replace(focus.with_view(copy_name, view), computations=(computation,), loops=(), tile_loops=())
     copy = spanned(tuple(low.lower(copying, chain(*hops, below=owner))), move.span)
@@ -147,9 +148,9 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
             help=LEAVE_OUT,
         )
     names = {x.name for ld in found for e in ld.indices for x in e.variables()} - ctx.size_names
-    copy_name = move.tensor.rstrip("@") + "~"
+    copy_name = StagedCopy(result_of(move.tensor))
     ctx.dtypes[copy_name] = ctx.dtypes[move.tensor]
-    if source.form == "path" and not move.tensor.endswith("@"):
+    if source.form == "path" and not isinstance(move.tensor, UnstoredResult):
         raise RegisterMismatch(
             f"`{move.tensor}` is held in registers here, and a unit cannot read the registers of others",
             move.span,
@@ -239,7 +240,7 @@ def _as_factors(focus: Focus, tensor: str) -> str | None:
     """How to speak of the two factors of a product, where both are accesses of one tensor."""
     for w in focus.computations:
         if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
-            left, right = side_names(w.name.rstrip("@"))
+            left, right = side_names(w.result)
             return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
     return None
 
@@ -280,9 +281,10 @@ def _box_axis(low: Lowering, focus: Focus, move: Move, memory: str, d: int, foun
         raise BadLayout(message, move.span, help=_as_factors(focus, move.tensor) or LEAVE_OUT)
     origin = base + min(x for x in offsets if x is not None)
     extent = max(0, max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1)  # 0: nothing is read
-    name = f"{move.tensor}.{d}"
+    tensor = result_of(move.tensor)
+    name = f"{tensor}.{d}"
     at = origin + Var(name)
-    size = ctx.shapes[move.tensor.rstrip("@")][d]
+    size = ctx.shapes[tensor][d]
     valid = () if found[0].otherwise is not None else (at, size - at - 1)
     source = focus.views[move.tensor]
     mine = {v.name for ld in found for v in ld.indices[d].variables()} & focus.ranges.keys()
@@ -299,7 +301,7 @@ def _from_registers(low: Lowering, focus: Focus, move: Move, source: View, memor
     ctx = low.ctx
     assert source.owner is not None
     if move.pipeline is not None:
-        ctx.note(f"`pipeline` of `{move.tensor.rstrip('@')}`: what units hold in registers is stored at once")
+        ctx.note(f"`pipeline` of `{result_of(move.tensor)}`: what units hold in registers is stored at once")
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
     buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[move.tensor], memory, axes, move)
     check_one_owner(buffer, move.tensor, axes, source.owner, move)

@@ -30,7 +30,8 @@ from ..ir.schedule_tree import (
     Tile,
 )
 from ..ir.tile_ir import Stmt
-from ..plan.computations import BACK, Computation
+from ..plan.computations import Computation
+from ..plan.derived_names import StoredCopy
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .leaves.check_instr import check_executing_units, refuse_named
@@ -181,9 +182,7 @@ class Lowering:
         if found:
             return max(found, key=lambda m: (m.score, _volume(m)))
         if must:
-            raise InstrMismatch(
-                f"`{name}` does not compute `{computation.name.rstrip('@')}`", at, help=_other_types(known, computation)
-            )
+            raise InstrMismatch(f"`{name}` does not compute `{computation.result}`", at, help=_other_types(known, computation))
         return None
 
     def _fits(self, instr: Instr, inside: Computation, spread: FragmentMap | None) -> InstrMatch | None:
@@ -216,7 +215,7 @@ class Lowering:
     def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
         """Whether the line is for computations that a tile above gave a nest of their own (FISSION), and not for these."""
         mine = {w.name for w in self.computations}
-        return all(w.name in mine or w.name.endswith(BACK) for w in focus.computations) and any(
+        return all(w.name in mine or isinstance(w.name, StoredCopy) for w in focus.computations) and any(
             fits(w) for w in self.computations
         )
 
@@ -260,13 +259,11 @@ class Lowering:
                 continue
             if not indices & set(w.reduced):
                 continue
-            names = {w.name, w.name.rstrip("@"), *w.targets}
             parallel = self._combines(tile)
-            below = next((x for x in tile.below.path() if isinstance(x, Keep) and names & set(x.tensors)), None)
+            below = next((x for x in tile.below.path() if isinstance(x, Keep) and not {*w.names}.isdisjoint(x.tensors)), None)
             if below is not None and parallel:
-                shown = w.name.rstrip("@")
                 raise SplitReduction(
-                    f"units take parts of `{shown}`, which is kept below: each would write its own part back as the whole",
+                    f"units take parts of `{w.result}`, which is kept below: each would write its own part back as the whole",
                     tile.span,
                     help="write the `keep` above this tile",
                 )
@@ -280,7 +277,7 @@ class Lowering:
                 check_open_results(focus, w, tile)
                 assert tile.level is not None
                 finite = self.ctx.device.level(tile.level).units == "finite"  # whose loops are the same for all of them
-                keep = Keep(names=(w.name.rstrip("@"),), memory=self.ctx.device.memories[-1].name, below=tile)
+                keep = Keep(names=(w.result,), memory=self.ctx.device.memories[-1].name, below=tile)
                 one = Tile(axes=tuple(Axis(i, 1) for i in w.indices), equal_trips=not finite, below=keep)
                 alone = self.lower(replace(focus, computations=(w,)), one)
                 others = tuple(x for x in focus.computations if x is not w)

@@ -91,7 +91,7 @@ class LoweringContext:
 
     def fresh(self, base: str) -> str:
         """A name not given out before in this program, or in both: base, base1, base2, ..."""
-        base = base.replace("~", "_").replace(".", "_").replace("@", "_")
+        base = base.replace(".", "_")
         apart = self.unaligned_variant.names if self.unaligned_variant is not None else ()
         n, name = 0, base
         while name in self.names or name in apart:

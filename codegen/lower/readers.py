@@ -18,7 +18,8 @@ from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, loads
 from ..ir.schedule_tree import Keep, Materialise, Node, Tile, chain
-from ..plan.computations import BACK, Computation, plain_index
+from ..plan.computations import Computation, plain_index
+from ..plan.derived_names import StoredCopy, tensor_of
 from .lowering_context import LoweringContext
 from .spec import Focus
 
@@ -46,7 +47,7 @@ def check_own_elements(focus: Focus, keep: Keep, tensor: str, w: Computation) ->
     """OWN_ELEMENTS. Raises RegisterMismatch."""
     other = next((ld for ld in reads_of(focus.computations, tensor) if not reads_own_element(w, ld)), None)
     if other is not None:
-        name = tensor.rstrip("@")
+        name = tensor_of(tensor)
         at = ", ".join(map(str, other.indices)) + (" else ..." if other.otherwise is not None else "")
         raise RegisterMismatch(
             f"`{name}` is read as `{name}[{at}]`, and a unit's registers hold the elements that it computes itself",
@@ -64,7 +65,7 @@ def view_form(readers: Iterable[Computation], node: Materialise, tensor: str, w:
         return "box"
     if not all(reads_own_element(w, ld) for ld in reads_of(readers, tensor)):
         raise BadLayout(
-            f"`{tensor.rstrip('@')}` is read at other elements than those of the same indices, and some of"
+            f"`{tensor_of(tensor)}` is read at other elements than those of the same indices, and some of"
             " its indices are fused",
             node.span,
             help="leave the line out, or tile without `fuse`",
@@ -83,7 +84,7 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, be
     leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
     if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, below):
         return focus
-    copy, own = tensor + BACK, subscripts_of(w, tensor)
+    copy, own = StoredCopy(tensor), subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
     value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
     back = Computation(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
@@ -116,7 +117,7 @@ def check_kept_reads(focus: Focus, w: Computation, node: Node) -> None:
     for x in node.path() if needed else ():
         first = next((t for t in x.tensors if t in needed), None)
         if first is not None:
-            whole = w.name.rstrip("@")
+            whole = w.result
             raise NotComputed(
                 f"`{first}` is read at the write-back of `{whole}`, which comes after the end of what this line keeps",
                 x.span,
@@ -150,7 +151,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
     for index, level, span in _distributed(low.ctx, focus, node):
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
-                first, then = v.name.rstrip("@"), w.name.rstrip("@")
+                first, then = v.result, w.result
                 raise CannotMeet(
                     f"`{then}` needs what every {level} makes of `{first}`, and none waits for another"
                     if index in v.all_indices

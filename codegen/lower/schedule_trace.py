@@ -20,6 +20,7 @@ from ...dsl.text.format import format_node
 from ..ir.schedule_tree import Materialise, Node
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
+from ..plan.derived_names import shown_name
 from .show_spec import memory_of, places_of, show_spec, shown_extent
 from .spec import Focus, View
 
@@ -174,7 +175,7 @@ def _scope(now: _Moment) -> TraceScope:
     extents = {i: shown_extent(now.focus, i) for i in now.focus.ranges}
     places: dict[str, str] = {}
     for t, memory in places_of(now, now.focus).items():
-        places.setdefault(t.partition("@")[0], memory)  # names as authors know them
+        places.setdefault(shown_name(t), memory)
     return TraceScope(now.focus.level, extents, places)
 
 

@@ -18,6 +18,7 @@ from ...dsl.values import Load, Masked, Value, loads, transform
 from ..ir.printer import show_value
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
+from ..plan.derived_names import shown_name
 from .spec import ONE, Focus
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
@@ -38,7 +39,7 @@ def show_spec(ctx: SpecContext, focus: Focus) -> str:
     if not focus.computations:
         return "nothing left"
     computations = "; ".join(_show_computation(focus, w) for w in focus.computations)
-    places = "  ".join(f"{_bare(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
+    places = "  ".join(f"{shown_name(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
     return f"{computations}  @{focus.level}  {places}".rstrip()
 
 
@@ -73,20 +74,15 @@ def shown_extent(focus: Focus, index: str) -> Expr:
     return as_expr(whole) if whole is not None and r.size.constant is not None else r.size
 
 
-def _bare(name: str) -> str:
-    """Without the mark of an accumulator; a copy keeps its own, `A~`."""
-    return name.partition("@")[0]
-
-
 def _show_computation(focus: Focus, w: Computation) -> str:
     kind = w.reduction.kind if w.reduction else None
     sign = _SIGN.get(kind, f"{kind}=")
     plain = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.outputs[0].value.tensor == w.name
     target = w.targets[0] if plain else w.name
-    text = f"{_bare(target)}{_extents(focus, w.indices)} {sign} {_value(focus, w, w.value)}"
+    text = f"{shown_name(target)}{_extents(focus, w.indices)} {sign} {_value(focus, w, w.value)}"
     if not plain:
         for o in w.outputs:
-            text += f", {_bare(o.tensor)}{_extents(focus, o.indices)} = {_value(focus, w, o.value)}"
+            text += f", {shown_name(o.tensor)}{_extents(focus, o.indices)} = {_value(focus, w, o.value)}"
     return text
 
 
@@ -102,7 +98,7 @@ def _value(focus: Focus, w: Computation, value: Value) -> str:
             return _value_of(v.value)
         if not isinstance(v, Load):
             return None
-        return replace(v, tensor=_bare(v.tensor), indices=tuple(_box(focus, w, v)), otherwise=None)
+        return replace(v, tensor=shown_name(v.tensor), indices=tuple(_box(focus, w, v)), otherwise=None)
 
     def _value_of(v: Value) -> Value:
         return transform(v, step)

@@ -12,11 +12,7 @@ from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
-
-BACK = (
-    "@back"  # a tensor's name with this is that of the copy in the outermost memory of what is held elsewhere (STORED_BESIDES)
-)
-
+from .derived_names import ArgreduceIndex, result_of
 
 # Fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones.
 Fused = tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...]
@@ -76,6 +72,22 @@ class Computation:
     def targets(self) -> tuple[str, ...]:
         """Tensors this work stores."""
         return tuple(o.tensor for o in self.outputs) or (self.name,)
+
+    @cached_property
+    def result(self) -> str:
+        """The tensor that this computes, where `name` is that of its accumulator."""
+        return result_of(self.name)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What lines call this: its result, and the tensors it stores."""
+        return (self.result, *self.targets)
+
+    @cached_property
+    def accumulators(self) -> tuple[str, ...]:
+        """What a reduction accumulates: its value, and for argmax and argmin the index."""
+        argreduce = self.reduction is not None and self.reduction.kind in ("argmax", "argmin")
+        return (self.name, ArgreduceIndex(self.name)) if argreduce else (self.name,)
 
     @cached_property
     def reads(self) -> frozenset[str]:

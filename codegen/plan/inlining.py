@@ -26,12 +26,12 @@ from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Part, Shared, Value, children, loads, transform, walk
 from .computations import Computation, substitute
+from .derived_names import SharedValue, tensor_of
 
 MOST_COPIED = 8  # operations: that inlining copies, before readers share a value [limit]
 DEEPEST = 24  # operators: one within the other in an expression [limit]
 MOST_NODES = 2000  # operations: that a computation executes for one point [limit]
 MOST_PARTS = 64  # values: that a computation shares for one point [limit]
-_MARK = "#"  # between the tensor of a shared value and its number
 
 Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices
 
@@ -46,7 +46,7 @@ def inline_intermediates(computations: list[Computation], op: Op, kept: frozense
             continue
         value = _expanded(w.value, bodies, order)
         while isinstance(value, Shared) and len(value.parts) > MOST_PARTS:
-            del bodies[_tensor(value.parts[-MOST_PARTS][0])]
+            del bodies[tensor_of(value.parts[-MOST_PARTS][0])]
             value = _expanded(w.value, bodies, order)
         out.append(replace(w, value=value))
     return out[::-1]
@@ -115,7 +115,7 @@ def _expanded(value: Value, bodies: dict[str, Computation], order: dict[str, int
     for point in sorted(raw, key=lambda p: order[p[0]]):  # what a statement reads is computed by earlier ones
         new = _substituted(raw[point], known)
         if _is_shared(new, readers[point]):
-            part = Part(f"{point[0]}{_MARK}{len(parts)}", new.dtype)
+            part = Part(SharedValue(point[0], len(parts)), new.dtype)
             parts.append((part.name, new))
             new = part
         known[point] = new
@@ -128,10 +128,6 @@ def _substituted(value: Value, known: dict[Point, Value]) -> Value:
         return known.get((v.tensor, v.indices)) if isinstance(v, Load) else None
 
     return transform(value, step)
-
-
-def _tensor(part: str) -> str:
-    return part.rpartition(_MARK)[0]
 
 
 def _is_shared(value: Value, readers: int) -> bool:

@@ -29,9 +29,7 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     main = max(written, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     for computations, lines in written:
-        alone = len(written) > 1 and (
-            len(computations) == 1 or all(t.rstrip("@") in inner for w in computations for t in w.targets)
-        )
+        alone = len(written) > 1 and (len(computations) == 1 or all(t in inner for w in computations for t in w.targets))
         keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in lines)
         moving = any(
             x.tensor in w.targets for _, every in written for x in every if isinstance(x, syntax.Move) for w in computations
@@ -39,7 +37,7 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
         if main is not None and computations is main[0] and not (alone and (keeping or moving)):
             plain = lines
             continue
-        blocks.append(syntax.Keep((computations[-1].targets[0].rstrip("@"),), outer, block=lines))
+        blocks.append(syntax.Keep(computations[-1].targets[:1], outer, block=lines))
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()
     device_name = decl.device if decl else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ...dsl.errors import UserError
+from ..plan.derived_names import result_of
 from .candidate import Candidate
 
 MOST = 4  # compilations: of one program [limit]
@@ -47,7 +48,7 @@ class ScheduleAttempts:
         if again or blamed not in self.chosen or self.over.total() + 1 >= MOST:
             raise self.first from None
         about = self.chosen[blamed].about or "the first choice"
-        self.notes.append(f"launch {blamed.rstrip('@')}: {about} cannot be compiled ({error.id}), so the next way was taken")
+        self.notes.append(f"launch {result_of(blamed)}: {about} cannot be compiled ({error.id}), so the next way was taken")
         self.over[blamed] += 1
         self.lowered = ""
         self.chosen.clear()

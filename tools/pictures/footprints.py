@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...codegen.lower.schedule_trace import TracedLine
+from ...codegen.plan.derived_names import tensor_of
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op, Statement
 from ...dsl.values import loads
@@ -33,7 +34,7 @@ def footprints(op: Op, trace: Sequence[TracedLine], sizes: Mapping[str, int]) ->
     places: list[dict[str, str]] = []
     for traced in trace:
         own = traced.depth <= 1 and traced.scope is not None
-        places.append({t.rstrip("~"): m for t, m in traced.scope.places.items()} if own and traced.scope else places[-1])
+        places.append({tensor_of(t): m for t, m in traced.scope.places.items()} if own and traced.scope else places[-1])
     return {"whole": extents, "cuts": cuts, "places": places, "tensors": tensors}
 
 

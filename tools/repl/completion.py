@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...codegen.plan.derived_names import tensor_of
 from ...codegen.targets import FAMILIES, MACHINES
 from ...dsl.errors import UserError
 from ...dsl.module import std_module
@@ -95,7 +96,7 @@ def _in_line(session: Session, head: list[str], before: str) -> list[str]:
         return (
             list(scope.extents)
             if head[0] in ("tile", "fuse") or last.endswith("order")
-            else [t.rstrip("~") for t in scope.places]
+            else [tensor_of(t) for t in scope.places]
         )
     return [*words().inner, "auto"]
 

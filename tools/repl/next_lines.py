@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...codegen.lower.schedule_trace import TraceScope
+from ...codegen.plan.derived_names import StagedCopy
 from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.syntax import AutoLine
@@ -42,7 +43,7 @@ def next_lines(session: Session) -> list[str]:
         if tensor in outputs:
             if memory != device.memories[-1].name:
                 lines.append(f"keep {tensor} in {device.memories[-1].name}")
-        elif not tensor.endswith("~"):
+        elif not isinstance(tensor, StagedCopy):
             lines += [f"move {tensor} -> {m}" for m in _memories_below(device, memory)]
     families = dict.fromkeys(i.family or i.name for i in device.instrs if not is_copy_instr(i))
     return [*lines, *(f"compute with {name}" for name in families), "compute"]

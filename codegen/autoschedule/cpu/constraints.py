@@ -85,7 +85,7 @@ def _sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: L
             case syntax.Tile():
                 held = {a.index for a in line.axes} if line.level == ctx.innermost else set()
             case syntax.Keep():
-                held = {i for w in computations if {w.name.rstrip("@"), *w.targets} & {*line.tensors} for i in w.indices}
+                held = {i for w in computations if not {*w.names}.isdisjoint(line.tensors) for i in w.indices}
             case syntax.Move():
                 read = [ld for w in computations for ld in loads(w.value) if ld.tensor == line.tensor]
                 held = {v.name for ld in read for e in ld.indices for v in e.variables()}

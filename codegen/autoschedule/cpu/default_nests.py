@@ -66,9 +66,7 @@ def vector_nest(
     elif computation.reduction is None:
         lines = _streamed(ctx, [computation], fast, _pointwise(ctx, computation, fast, block, vectors, cores), cores, lane)
     elif fast in computation.reduced and computation.indices:
-        lines = _rows(
-            ctx, computation, computation.indices, fast, block, vectors, cores, ((computation.name.rstrip("@"), register),)
-        )
+        lines = _rows(ctx, computation, computation.indices, fast, block, vectors, cores, ((computation.result, register),))
     elif fast in computation.reduced:
         lines = _everything(ctx, computation, fast, block, vectors, cores)
     else:
@@ -207,7 +205,7 @@ def _everything(
         by = (syntax.Modifier("by", words=("workspace",)),)
         first = (others[0], 2 * ROWS) if others else (fast, 4 * CHUNK)
         lines.append(syntax.Tile((syntax.TileAxis(first[0], syntax.Num(first[1])),), cores.name, modifiers=by))
-    lines.append(syntax.Keep((w.name.rstrip("@"),), ctx.device.memories[-1].name))
+    lines.append(syntax.Keep((w.result,), ctx.device.memories[-1].name))
     return [*lines, *(tile_text((i, 1)) for i in others), *_lanes(fast, block, vectors)]
 
 
@@ -230,7 +228,7 @@ def _columns(
         lines = [tile_text(*((i, 1) for i in rows), level=cores.name)]
     else:
         lines = [tile_text((fast, CHUNK), level=cores.name)]
-    lines += [tile_text((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
+    lines += [tile_text((fast, block)), syntax.Keep((w.result,), register)]
     unroll = (syntax.Modifier("unroll", (syntax.Num(DEEP),)),) if strips else ()
     lines += [replace(tile_text((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
     return [*lines, *(tile_text((fast, 1), level=x) for x in vectors)]
@@ -285,7 +283,7 @@ def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Le
     for w in computations:
         extents = [e for i, e in w.extents if i in w.indices and i not in rows]
         memory = cache_for(ctx.device, cores, extents, w.value.dtype.bytes) if extents else register
-        out += [(t.rstrip("@"), memory or register) for t in w.targets if t in read]
+        out += [(t, memory or register) for t in w.targets if t in read]
     return tuple(out)
 
 

@@ -19,6 +19,7 @@ from ....dsl.types import DType
 from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, fused_name, plain_index
+from ...plan.derived_names import StagedCopy
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def matmul_of(
         batch = tuple(i for i in computation.indices if i not in (n, *rows))
         turn = _turning(device, wide, n, k, extents) if wide.indices[-1].coefficient(Var(k)) == 1 else None
         return MatmulModel(
-            computation.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
+            computation.result, m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
         )
     reduced = (fused_name(computation.reduced),)
     if computation.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
@@ -217,7 +218,7 @@ def matmul_of(
         batch = tuple(i for i in computation.indices if i not in (n, rows[-1]))
         row = rows[-1]
         return MatmulModel(
-            computation.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
+            computation.result, m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
         )
     # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
     if computation.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
@@ -240,13 +241,13 @@ def matmul_of(
     batch = tuple(i for i in computation.indices[:last] if i not in rows)
     row, column, k = names
     return MatmulModel(
-        computation.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
+        computation.result, m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
     )
 
 
 def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> InstrMatch | None:
     cores = next((x for x in device.levels if x.units == "finite"), None)
-    copy = Computation(f"{wide.tensor}~", (k, n), wide, None, tuple(extents.items()))
+    copy = Computation(StagedCopy(wide.tensor), (k, n), wide, None, tuple(extents.items()))
     return square_transpose(device, copy, {n, k}, cores) if cores is not None else None
 
 

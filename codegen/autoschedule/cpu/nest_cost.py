@@ -109,9 +109,8 @@ def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]
     every = max(need, operations, stores, (need / LOAD + operations / OPERATION + stores) / ISSUE, chain)
     total = around * (every + TURN)
     if p.reduced:
-        names = (p.computation.name.rstrip("@"), *p.computation.targets)
         first = next((n for n, x in enumerate(nest.loops) if x.axis in p.reduced), len(nest.loops))
-        outside = min((nest.kept[t] for t in names if t in nest.kept), default=first)
+        outside = min((nest.kept[t] for t in p.computation.names if t in nest.kept), default=first)
         enter = prod(x.trips for x in nest.loops[:outside] if x.axis in p.axes)
         held = free * (2 * LOAD + STORE + post)
         if nest.vector in p.reduced:

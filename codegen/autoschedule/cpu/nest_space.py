@@ -149,7 +149,7 @@ class NestTemplate:
         self.cores, self.lane = cpu.outer.name, ctx.device.levels[-1].name
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
-        self.result = syntax.Keep((computation.name.rstrip("@"),), cpu.register.name)
+        self.result = syntax.Keep((computation.result,), cpu.register.name)
         extents = [self.extents[i].constant for i in computation.reduced]
         moving = any(plain_index(e) is None for ld in loads(computation.value) for e in ld.indices)
         self.window = moving and None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW

@@ -15,6 +15,7 @@ from math import inf, prod
 from ....dsl.support.cached import cached_property
 from ...ir.limits import PAGE
 from ...lower.lowering_context import LoweringContext
+from ...plan.derived_names import result_of
 from ..access_model import AccessModel, AccessProblem
 from ..machine_model import MachineModel
 from .nest_loops import CostedLoop, CostedNest
@@ -77,11 +78,7 @@ def traffic_cycles(
 ) -> float:
     """Cycles for all reads and writes of the computations. SOURCE"""
     line = ctx.device.memories[0].transaction or 64
-    inner = (
-        {t for p in problems[:-1] for t in (p.computation.name.rstrip("@"), *p.computation.targets)}
-        if len(problems) > 1
-        else set()
-    )
+    inner = {t for p in problems[:-1] for t in p.computation.names} if len(problems) > 1 else set()
     tiles = _tiles(nest.loops, sizes)
 
     known: dict[tuple, AccessSpans] = {}
@@ -94,7 +91,7 @@ def traffic_cycles(
         return AccessWalk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans, known[key])
 
     outer = [[(a, out) for accesses, out in ((p.reads, False), (p.writes, True)) for a in accesses] for p in problems]
-    every = [[walk(a, out) for a, out in x if a.tensor.rstrip("@") not in inner] for x in outer]
+    every = [[walk(a, out) for a, out in x if result_of(a.tensor) not in inner] for x in outer]
     together = list({w.access.tensor: w for x in every for w in x}.values())
     row = next((n for n, x in enumerate(nest.loops) if x.axis not in problems[0].free), len(nest.loops))
     reads, writes = [], []  # of each cache: bytes that it fetches, and that it writes back

@@ -281,8 +281,7 @@ class ContractionTemplate:
         out = [Slot("fuse", syntax.Fuse, needed=bool(mp.fuses)), Slot("outer", syntax.Tile, outer, axes, needed=True)]
         if self.problem.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((mp.k, "split"),)))
-        names = (mp.computation.name.rstrip("@"), *mp.computation.targets)
-        out.append(Slot("keep", syntax.Keep, machine.register.name, about=names))
+        out.append(Slot("keep", syntax.Keep, machine.register.name, about=mp.computation.names))
         if mp.loops:
             out.append(Slot("loops", syntax.Tile, None, tuple((x, "") for x in mp.loops)))
         out.append(Slot("k", syntax.Tile, None, ((mp.k, "bk"),), needed=True))

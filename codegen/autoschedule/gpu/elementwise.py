@@ -211,9 +211,7 @@ class ElementwiseTemplate:
         if has_parts(p.computation) and p.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
         out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
-        keep = [
-            Slot("keep", syntax.Keep, machine.register.name, about=(p.computation.name.rstrip("@"), *p.computation.targets))
-        ]
+        keep = [Slot("keep", syntax.Keep, machine.register.name, about=p.computation.names)]
         keep = keep if p.computation.reduction is not None else []
         axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
         out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]

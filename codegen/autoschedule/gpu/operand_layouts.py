@@ -24,6 +24,7 @@ from ...lower.leaves.instr_leaf import same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
+from ...plan.derived_names import StagedCopy
 from ..access_model import AccessModel
 from ..instr_mappings import InstrMapping
 from ..machine_model import MachineModel
@@ -290,7 +291,7 @@ def _loaders(
     alias = mapping.computation.alias
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
     indices = tuple(i for i in dict.fromkeys(names) if i in mapping.computation.all_indices)
-    copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.computation.fused)
+    copy = Computation(StagedCopy(access.tensor), indices, load, None, (), fused=mapping.computation.fused)
     wanted = fragment_map(mapping.match, operand.name)
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):

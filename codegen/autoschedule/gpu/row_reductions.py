@@ -26,6 +26,7 @@ from ...ir.limits import WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ...lower.reductions.argreduce_index import accumulator_types
 from ...plan.computations import Computation
+from ...plan.derived_names import result_of
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot, lines_of_slots
 from ..line_builders import modifier, tiled
@@ -200,7 +201,7 @@ class RowTemplate:
         """Bytes read and written in the outermost memory: some results of several computations stay in registers."""
         local = {*self.kept_intermediates} if len(self.problems) > 1 else set()
         local |= {x for x in self.resident if x in self._first and self._first[x] is not p}
-        return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in local]
+        return [a for a in (*p.reads, *p.writes) if result_of(a.tensor) not in local]
 
     @cached_property
     def _first(self) -> dict[str, AccessProblem]:
@@ -285,11 +286,11 @@ def row_templates(
         return []
     if len(computations) == 1:
         candidates = [x for x in dict.fromkeys(along) if x in main.reduced]
-        kept: tuple[str, ...] = (computations[0].name.rstrip("@"),)
+        kept: tuple[str, ...] = (computations[0].result,)
     else:
         candidates = [x for x in dict.fromkeys(along) if all(x in p.axes or not p.reduced for p in problems)]
         read = {name for w in computations for name in w.reads}
-        kept = tuple(name.rstrip("@") for w in computations for name in w.targets if name in read)
+        kept = tuple(name for w in computations for name in w.targets if name in read)
     out = []
     for x in candidates[:1]:
         plain = RowTemplate(ctx, machine, problems, shared, x, kept)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...plan.computations import Computation
+from ...plan.derived_names import CombiningAccumulator
 from ..tile_space import Tiles, ceil_div, crossed
 
 PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried; test_sizes_tried]
@@ -15,8 +16,8 @@ WHOLE = ("argmax", "argmin")  # what has no parts
 
 
 def has_parts(w: Computation) -> bool:
-    """Whether the reduction may be distributed. The launch that combines partial results (`@@`) is not split again."""
-    return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
+    """Whether the reduction may be distributed. The launch that combines partial results is not split again."""
+    return w.reduction is not None and w.reduction.kind not in WHOLE and not isinstance(w.name, CombiningAccumulator)
 
 
 def with_splits(tiles: Tiles, few: np.ndarray, name: str, parts: Sequence[int], without: Container[str] = ()) -> Tiles:

@@ -33,7 +33,7 @@ def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
 def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, computation: Computation, span) -> None:
     """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
     accumulates in registers must be held there."""
-    target, name = instr.operand(instr.statement.target), computation.name.rstrip("@")
+    target, name = instr.operand(instr.statement.target), computation.result
     if instr.accumulate and ctx.register(target.memory) and focus.views[computation.name].form != "path":
         raise InstrMismatch(
             f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",

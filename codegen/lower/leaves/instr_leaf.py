@@ -28,6 +28,7 @@ from ...analysis.loop_nest import linear_address
 from ...ir.schedule_tree import fragment_of
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
+from ...plan.derived_names import StagedCopy, tensor_of
 from ...schedule.synthetic_spans import author_of
 from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
@@ -224,7 +225,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             indices = d.value.indices if isinstance(d.value, Load) else ()
         if view.form == "path":
             if not ctx.register(op.memory) and focus.views.get(tensor) is view:
-                held = tensor.rstrip("@~")
+                held = tensor_of(tensor)
                 raise InstrMismatch(
                     f"operand `{op.name}` of `{m.instr.name}` lies in `{op.memory}`, and `{held}` is held in registers",
                     span,
@@ -240,7 +241,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             if why:
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
                 elsewhere = _lies_in(ctx, _buffer(ctx, view).memory) != _lies_in(ctx, op.memory)
-                if computation.name.endswith("~") and (laid_out or elsewhere):
+                if isinstance(computation.name, StagedCopy) and (laid_out or elsewhere):
                     refuse_named(m.instr.name, why, span)
                 note_unused(ctx, m.instr.name, why, span)
                 return _one_by_one(ctx, focus, computation, m)
@@ -325,11 +326,11 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
     first, r = linear_address(buffer, coords), Var("$r", 0, f.registers - 1)
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
-    why = "" if straight else f"the {f.registers} elements of `{op.name}` are not adjacent in `{tensor.rstrip('@~')}`"
+    why = "" if straight else f"the {f.registers} elements of `{op.name}` are not adjacent in `{tensor_of(tensor)}`"
     if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):  # ALIGNED
-        why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor.rstrip('@~')}` has others"
+        why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor_of(tensor)}` has others"
     if (there := _lies_in(ctx, buffer.memory)) != _lies_in(ctx, op.memory):  # WHERE_IT_READS
-        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor.rstrip('@~')}` in `{there}`"
+        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor_of(tensor)}` in `{there}`"
     return coords, tuple(dict.fromkeys(guards)), why
 
 

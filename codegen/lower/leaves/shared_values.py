@@ -14,6 +14,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Part, Shared, Value, children, rebuild, transform
 from ...ir.tile_ir import Alloc, Buffer, Stmt, Store
 from ...plan.computations import Computation
+from ...plan.derived_names import buffer_name, tensor_of
 from ..addressing import translate
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus
@@ -36,7 +37,7 @@ def bind_shared_values(
     for name, part in parts:
         part = translate(ctx, focus, _renamed(part, names))
         made = Buffer(
-            ctx.fresh(name.partition("#")[0].lower()), part.dtype, "local", ctx.device.memories[-1].name, ctx.innermost,
+            ctx.fresh(buffer_name(tensor_of(name))), part.dtype, "local", ctx.device.memories[-1].name, ctx.innermost,
             (), (), ONE, computation.span, passing=True,
         )  # fmt: skip
         names[name] = made.name

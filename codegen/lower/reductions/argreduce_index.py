@@ -23,7 +23,7 @@ def prefers_i32(values: DType) -> bool:
     return values.compute.bits <= 32
 
 
-def index_type(computation: Computation) -> DType:
+def _index_type(computation: Computation) -> DType:
     """i64; i32 where that is enough and not narrower than the values."""
     total = 1
     for i, extent in computation.extents:
@@ -40,7 +40,7 @@ def accumulator_types(computation: Computation) -> tuple[DType, ...]:
     assert computation.reduction is not None
     return (
         computation.value.dtype,
-        *((index_type(computation),) if computation.reduction.kind in ("argmax", "argmin") else ()),
+        *((_index_type(computation),) if computation.reduction.kind in ("argmax", "argmin") else ()),
     )
 
 

@@ -41,7 +41,7 @@ def check_dealt_parts(launch: Sequence[Computation], focus: Focus, tile: Tile, a
     by = modifier(tile.line, "by") if tile.line is not None else None
     for w in focus.computations:
         if w.name in focus.open_accumulators and any(a.index in w.reduced for a in axes):
-            kept = w.name.rstrip("@")
+            kept = w.result
             raise ModifierArgument(
                 f"units combine their parts of `{kept}` where the `keep` above closes, not `by {tile.split}`",
                 (by.span if by is not None else None) or tile.span,

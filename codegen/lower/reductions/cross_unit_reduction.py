@@ -10,6 +10,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
 from ....dsl.values import Load
 from ...ir.tile_ir import Buffer, For, If, Stmt, Store
+from ...plan.derived_names import buffer_name
 from ..addressing import neutral_value
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus
@@ -30,7 +31,7 @@ def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, c
     for n in reversed(shape):
         strides.append(as_expr(size))
         size *= n
-    named = ctx.fresh(name.replace("@", "").lower() + "_parts")
+    named = ctx.fresh(buffer_name(name, memory.name) + "_parts")
     return Buffer(
         named, dtype, "local", memory.name, outer, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size)
     )
@@ -51,17 +52,17 @@ def _coords(ctx: LoweringContext, how: ExchangeBuffers, unit: Expr, cell: tuple[
     return (unit, _lanes(ctx, how.level)[0], *cell)
 
 
-def store_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, names: list[str], cells) -> list[Stmt]:
+def store_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, cells) -> list[Stmt]:
     how = computation.how
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
     return [
         Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=computation.span)
-        for n, buffer, (register, cell) in zip(names, how.buffers, cells, strict=True)
+        for n, buffer, (register, cell) in zip(computation.accumulators, how.buffers, cells, strict=True)
     ]
 
 
-def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, names: list[str], cells) -> list[Stmt]:
+def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, cells) -> list[Stmt]:
     how = computation.how
     assert how is not None
     assert computation.reduction is not None
@@ -71,13 +72,13 @@ def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartia
     var = ctx.var("part", count)
     group = me - me // how.stride % how.count * how.stride if how.count else ZERO
     other = group + as_expr(var) * how.stride
-    (register, cell), dtype = cells[0], ctx.dtypes[names[0]]
+    (register, cell), dtype = cells[0], ctx.dtypes[computation.name]
     start: list[Stmt] = [Store(register, cell, neutral_value(kind, dtype), span=computation.span)]
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
         place, where = cells[1]
-        whole = ctx.dtypes[names[1]]
+        whole = ctx.dtypes[computation.accumulators[1]]
         start.append(Store(place, where, no_index(whole), span=computation.span))
         index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
         body = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)

@@ -43,7 +43,7 @@ def check_open_results(focus: Focus, w: Computation, tile: Tile) -> None:
         if twice is not None:
             raise SplitReduction(
                 f"tiles of `{twice}` are distributed together with those of the line above, and parts of"
-                f" `{w.name.rstrip('@')}` with them",
+                f" `{w.result}` with them",
                 tile.span,
                 help=f"tile `{twice}` onto {level} above all tiles of reduced indices",
             )

@@ -8,6 +8,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import IndexValue, Load, Masked, Value
 from ...ir.tile_ir import AllReduce, If, Stmt, Store
 from ...plan.computations import Computation
+from ...plan.derived_names import ArgreduceIndex, Component
 from ..addressing import coordinates, edge_conds, neutral_value, zero_is_neutral
 from ..leaves.shared_values import bind_shared_values
 from ..lowering_context import LoweringContext
@@ -47,7 +48,7 @@ def _argmax_element(
     ctx: LoweringContext, focus: Focus, computation: Computation, now: Value, value: Value, coords, at
 ) -> list[Stmt]:
     assert computation.reduction is not None
-    place = computation.name + "@at"
+    place = ArgreduceIndex(computation.name)
     dtype, buffer = ctx.dtypes[place], focus.views[place].buffer
     here = coordinates(ctx, focus, place, at)
     best = Load(buffer, here, dtype)
@@ -65,7 +66,7 @@ def _place(focus: Focus, computation: Computation) -> Expr:
     components = {c for _, parts in computation.fused for c, *_ in parts}
     flat: Expr = as_expr(0)
     for i, extent in computation.extents:
-        own = i + "~" if i + "~" in components else i
+        own = Component(i) if Component(i) in components else i
         if own not in (computation.subscripts or computation.indices):
             flat = flat * extent + subs[Var(own)]
     return flat
@@ -80,7 +81,7 @@ def fill_element(ctx: LoweringContext, focus: Focus, computation: Computation) -
         Store(focus.views[computation.name].buffer, coordinates(ctx, focus, computation.name, at), neutral_value(kind, dtype))
     ]
     if kind in ("argmax", "argmin"):
-        place = computation.name + "@at"
+        place = ArgreduceIndex(computation.name)
         out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), no_index(ctx.dtypes[place])))
     return _single_partial(ctx, focus, computation, out)
 
@@ -89,8 +90,7 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
     """Lockstep units exchange registers; others pass their values through a memory that they share (see `lower_keep`)."""
     assert computation.reduction is not None
     at = tuple(as_expr(Var(i)) for i in computation.indices)
-    names = [computation.name] + ([computation.name + "@at"] if computation.reduction.kind in ("argmax", "argmin") else [])
-    cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in names)
+    cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in computation.accumulators)
     if computation.how is None:
         return [
             AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span)
@@ -98,7 +98,7 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
             if ctx.device.level(level).exchanges_registers
         ]
     step = store_partials if computation.how.storing else load_partials
-    return step(ctx, focus, computation, names, cells)
+    return step(ctx, focus, computation, cells)
 
 
 def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation, stores: list[Stmt]) -> list[Stmt]:
@@ -114,7 +114,7 @@ def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation
 def note_reduced(ctx: LoweringContext, focus: Focus, computation: Computation) -> None:
     """Remembers over which unit digits the accumulator's partial results lie (for its `CombinePartials`)."""
     since = focus.open_accumulators.get(computation.name, 0)
-    name = computation.name.rstrip("@")
+    name = computation.result
     for d in focus.digits[since:]:
         if d.index in computation.reduced and d.extent.constant != 1:
             if focus.views[computation.name].form != "path":
@@ -142,7 +142,7 @@ def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, computation: Co
     if ctx.device.level(d.levels[-1]).units == "finite":
         return [(d.levels[-1], 1, 0)]  # 0: all that take part
     stride, extent = d.stride.constant, d.extent.constant
-    name = computation.name.rstrip("@")
+    name = computation.result
     if stride is None or extent is None:
         raise InternalError("a parallel reduction needs constant unit counts")
     above = [x for x in focus.digits if x.levels == d.levels and x.extent.constant != 1]

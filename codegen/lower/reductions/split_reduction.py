@@ -21,7 +21,8 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
 from ...ir.schedule_tree import Axis, Tile
-from ...plan.computations import BACK, Computation, Output, computation_extents
+from ...plan.computations import Computation, Output, computation_extents
+from ...plan.derived_names import CombiningAccumulator, StoredCopy, tensor_of
 from ...schedule.build_tree import modifier
 from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
@@ -132,7 +133,7 @@ def _once(low: Lowering, w: Computation, tile: Tile) -> None:
     if known is not None and known.target in w.targets and (known.parts or w.outputs[0].atomic):
         labels = [Label(known.span, "split here already")] if known.span else []
         help = "write one tile line for all its indices"
-        raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", tile.span, labels=labels, help=help)
+        raise NotYet(f"`{w.result}` would be split a second time", tile.span, labels=labels, help=help)
 
 
 def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None:
@@ -141,12 +142,12 @@ def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None
         x.name for x in (*low.computations, *focus.computations) if x.name != w.name and not x.reads.isdisjoint(w.targets)
     ]
     if readers:
-        whole = w.name.rstrip("@")
+        whole = w.result
         alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
         assert tile.level is not None
         meet = low.ctx.device.level(tile.level).siblings != "nothing"
         raise CannotMeet(
-            f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
+            f"`{tensor_of(readers[0])}` reads `{whole}` in the launch that makes parts of it, before they are combined",
             tile.span,
             help=f"leave the `by` out: units of `{tile.level}` combine their parts at once; or {alone}" if meet else alone,
         )
@@ -154,12 +155,12 @@ def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None
 
 def _there_afterwards(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None:
     """STILL_THERE. Raises CannotMeet."""
-    made = {t for x in low.computations if x.name != w.name for t in x.targets if t + BACK not in focus.views}
+    made = {t for x in low.computations if x.name != w.name for t in x.targets if StoredCopy(t) not in focus.views}
     reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
     gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
     if gone is not None:
         raise CannotMeet(
-            f"a launch that follows combines the parts of `{w.name.rstrip('@')}`, and reads `{gone}`, kept in this one only",
+            f"a launch that follows combines the parts of `{w.result}`, and reads `{gone}`, kept in this one only",
             tile.span,
             help=f"leave the line that keeps `{gone}` out",
         )
@@ -175,7 +176,7 @@ def _in_parts(
     ctx = low.ctx
     both = zip(counts, names_known, strict=True)
     names = tuple((known or ctx.fresh(f"{index}_tile"), count) for (index, count), known in both)
-    parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
+    parts = ctx.fresh(w.result.lower() + "_parts")
     _workspace(low, parts, w, names)
     ctx.following_launches.append(((_finish(low, w, parts, names),), ()))
     return SplitPartials(tile.span, parts, names)
@@ -195,7 +196,7 @@ def _atomically(low: Lowering, w: Computation, tile: Tile) -> SplitPartials:
     if plain and not w.fused:
         target, subscripts = first.tensor, first.indices
     else:
-        target, subscripts = ctx.fresh(w.name.rstrip("@").lower() + "_whole"), w.indices
+        target, subscripts = ctx.fresh(w.result.lower() + "_whole"), w.indices
         shape = tuple(extents[i] for i in w.indices)
         ctx.dtypes[target], ctx.shapes[target] = dtype, shape
         ctx.buffers.append(workspace(ctx, target, dtype, shape))
@@ -228,7 +229,7 @@ def _workspace(low: Lowering, parts: str, w: Computation, names) -> None:
 def _finish(low: Lowering, w: Computation, parts: str, names) -> Computation:
     """The work of the launch that follows: it combines, and does what was to be done with the result."""
     assert w.reduction is not None
-    name = w.name + "@"
+    name = CombiningAccumulator(w.result)
     dtype = low.ctx.dtypes[w.name]
     low.ctx.dtypes[name] = dtype
     extents = computation_extents(w)

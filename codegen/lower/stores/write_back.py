@@ -19,6 +19,7 @@ from ....dsl.values import Load, Value, loads, transform
 from ...ir.schedule_tree import Keep, Leaf, Move, Node, ShareOut, Step, Tile, with_leaf
 from ...ir.tile_ir import Stmt
 from ...plan.computations import Computation
+from ...plan.derived_names import ArgreduceIndex, RoundedResult
 from ...schedule.build_tree import schedule_tree
 from ...schedule.synthetic_spans import with_spans
 from ..copies.distribute_copy import copy_lines
@@ -35,7 +36,7 @@ def _final(ctx: LoweringContext, w: Computation, value: Value) -> Value:
     """For argmax the result is the place, not the value."""
     if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
         return value
-    place = w.name + "@at"
+    place = ArgreduceIndex(w.name)
 
     def step(v: Value) -> Value | None:
         return found_index(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
@@ -67,15 +68,15 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: Node, keep: K
             out += low.lower(f, owner)
             continue
         if _made_by_owners(low, focus, computation, w, block):
-            rounded = o.tensor + "@@"
+            rounded = RoundedResult(o.tensor)
             low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
             at = tuple(as_expr(Var(i)) for i in w.indices)
             computation = replace(computation, value=Load(rounded, at, low.ctx.dtypes[rounded]))
             f = replace(focus, computations=(computation,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
-            out += low.lower(f, renamed(block, {o.tensor, w.name.rstrip("@")}, rounded))
+            out += low.lower(f, renamed(block, {o.tensor, w.result}, rounded))
             continue
         # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
-        out += low.lower(f, renamed(block, {o.tensor, w.name.rstrip("@")}, w.name))
+        out += low.lower(f, renamed(block, {o.tensor, w.result}, w.name))
     return out
 
 
@@ -83,15 +84,14 @@ def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Co
     """ROUND_FIRST."""
     ctx = low.ctx
     hop = next((x for x in block.path() if isinstance(x, Move)), None)
-    if hop is None or hop.tensor not in (computation.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
+    if hop is None or hop.tensor not in (computation.name, w.result) or focus.views[w.name].form != "path":
         return False
     if (
         ctx.register(hop.memory or ctx.device.memories[-1].name)
         or ctx.dtypes[computation.name].bytes > ctx.dtypes[w.name].bytes
     ):
         return False
-    own = (w.name, w.name + "@at")
-    others = [ld for ld in loads(computation.value) if ld.tensor not in own]
+    others = [ld for ld in loads(computation.value) if ld.tensor not in w.accumulators]
     return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
 
 

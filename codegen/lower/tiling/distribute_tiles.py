@@ -13,6 +13,7 @@ from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Axis, Fuse, Node, Tile, Unroll
 from ...ir.tile_ir import For, If, Let, Stmt
+from ...plan.derived_names import tensor_of
 from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
@@ -239,9 +240,9 @@ def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], tile: Til
             held = next(t for w in focus.computations for t in (w.name, *w.reads, *w.targets)
                         if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
             raise RegisterMismatch(
-                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, goes to `{tile.level}`",
+                f"`{tensor_of(held)}` is held in registers, and `{a.index}`, one of its indices, goes to `{tile.level}`",
                 tile.span,
-                help=f"write this tile above the `keep` or `move` of `{held.rstrip('@~')}`",
+                help=f"write this tile above the `keep` or `move` of `{tensor_of(held)}`",
             )
 
 

@@ -9,6 +9,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Fuse
 from ...plan.computations import Computation, substitute
+from ...plan.derived_names import Component, tensor_of
 from ..spec import Focus, Range
 
 
@@ -24,7 +25,7 @@ def fuse_indices(focus: Focus, node: Fuse | syntax.Fuse) -> Focus:
         held = next((t for t in (w.name, *w.targets, *sorted(w.reads)) if _numbers_registers(focus, t, node.indices)), None)
         if held is not None:
             raise BadFuse(
-                f"`{held.rstrip('@~')}` is held in registers that {' and '.join(f'`{i}`' for i in node.indices)} number",
+                f"`{tensor_of(held)}` is held in registers that {' and '.join(f'`{i}`' for i in node.indices)} number",
                 node.span,
                 help="write the `fuse` above the tiles, and above what is held",
             )
@@ -56,10 +57,9 @@ def _fuse_computation(w: Computation, node: Fuse | syntax.Fuse, parts) -> Comput
         one, other = sorted(free), sorted(reduced)
         help = "fuse free indices with each other, and reduced ones with each other"
         if one and other:
-            help = f"in the statement of `{w.name.rstrip('@~')}` {_listed(one)} free, and {_listed(other)} reduced: {help}"
+            help = f"in the statement of `{tensor_of(w.name)}` {_listed(one)} free, and {_listed(other)} reduced: {help}"
         raise BadFuse("fused indices are all free or all reduced", node.span, help=help)
-    # a component may carry the name of the fused index (`fuse m, n as m`): its own name gets a mark
-    new = {c: c + "~" for c in mine if c == node.name}
+    new = {c: Component(c) for c in mine if c == node.name}  # `fuse m, n as m`
     names = {Var(c): as_expr(Var(n)) for c, n in new.items()}
 
     def renamed(v):

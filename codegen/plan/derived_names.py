@@ -1,0 +1,121 @@
+"""Names that the compiler derives from those of an op: of accumulators, staged copies, results before their write-back.
+
+A derived name is a string, so it is a key, sorted and shown as the names of an op are. Its text is the name it derives from and
+the mark of its class. No name of an op contains a mark, and each class has its own, so equal texts are of one class. Only this
+module looks into the text. Methods of strings and f-strings give plain strings, which have lost the class: names are made by
+the classes, and asked by `isinstance` and by the functions here.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Derived(str):
+    """
+    of                        the name that this one derives from, which may be derived as well
+    number                    distinguishes several of one class that derive from one name
+    in_registers, in_memory   what the name of a buffer gets for it; `{}` is the memory
+    """
+
+    mark: ClassVar[str]
+    in_registers: ClassVar[str] = ""
+    in_memory: ClassVar[str] = ""
+    of: str
+    number: int | None
+
+    def __new__(cls, of: str, number: int | None = None):
+        name = super().__new__(cls, f"{of}{cls.mark}{'' if number is None else number}")
+        name.of, name.number = of, number
+        return name
+
+    def __getnewargs__(self) -> tuple:  # copies and pickles are made by the class as well
+        return self.of, self.number
+
+
+class UnstoredResult(Derived):
+    """A result that is not in the memory of its tensor yet."""
+
+
+class Accumulator(UnstoredResult):
+    """Where the partial result of a reduction lives until it is complete."""
+
+    mark = "@"
+
+
+class CombiningAccumulator(Accumulator):
+    """The accumulator of a launch that combines the parts of a split reduction."""
+
+    mark = "@combining"
+
+
+class KeptResult(UnstoredResult):
+    """A pointwise result in the memory that a line keeps it in."""
+
+    mark = "@kept"
+    in_registers = "_"
+
+
+class RoundedResult(UnstoredResult):
+    """What is stored of an accumulator, as its units compute it from their registers (ROUND_FIRST)."""
+
+    mark = "@rounded"
+
+
+class ArgreduceIndex(Derived):
+    """The index that argmax and argmin have found, beside the accumulator of the value."""
+
+    mark = "@at"
+    in_registers = "__at"
+    in_memory = "at"
+
+
+class StagedCopy(Derived):
+    """The copy that a `move` makes."""
+
+    mark = "~"
+    in_registers = "_"
+    in_memory = "_{}"
+
+
+class StoredCopy(Derived):
+    """The copy in the outermost memory of a tensor that is kept elsewhere (STORED_BESIDES)."""
+
+    mark = "@back"
+
+
+class Component(Derived):
+    """An index that is fused into one of the same name."""
+
+    mark = "~index"
+
+
+class SharedValue(Derived):
+    """The value of an inlined tensor at the point with this number, which several readers share."""
+
+    mark = "@point"
+
+
+def tensor_of(name: str) -> str:
+    """The tensor of the op behind the name, however often derived."""
+    return tensor_of(name.of) if isinstance(name, Derived) else name
+
+
+def result_of(name: str) -> str:
+    """The tensor, or the copy, whose result the name stands for before it is stored; other names are their own."""
+    return result_of(name.of) if isinstance(name, UnstoredResult) else name
+
+
+def shown_name(name: str) -> str:
+    """The name in traces: a staged copy of a tensor has its own, `A~`, and what else is derived has that of the tensor."""
+    if not isinstance(name, Derived) or (isinstance(name, StagedCopy) and not isinstance(name.of, Derived)):
+        return name
+    return shown_name(name.of)
+
+
+def buffer_name(name: str, memory: str | None = None) -> str:
+    """What a buffer is called, before a number makes it unique. Units share the `memory`; without one it is in registers."""
+    if not isinstance(name, Derived):
+        return name.lower()
+    suffix = name.in_registers if memory is None else name.in_memory.format(memory.lower())
+    return buffer_name(name.of, memory) + suffix
