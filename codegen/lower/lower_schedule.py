@@ -147,7 +147,7 @@ class Lowering:
                 continue
             m = None
             if leaf.instr is not None and not isinstance(w, (InitAccumulator, CombinePartials)):
-                m = self.find_instr(leaf.instr, w, leaf.span, must=len(focus.computations) == 1)
+                m = self.find_instr(leaf.instr, w, leaf.named_at or leaf.span, must=len(focus.computations) == 1)
             held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
             if m is not None and len(focus.computations) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)
@@ -158,7 +158,7 @@ class Lowering:
                     continue
             if m is not None:
                 check_executing_units(self.ctx, m.instr, f, w, leaf.span)
-                out += instr_leaf(self.ctx, f, w, m, order, times, leaf.named_at or leaf.span)
+                out += instr_leaf(self.ctx, f, w, m, order, times, leaf.span)
                 laid[w.name] = fragment_map(m, m.instr.statement.target)
             else:
                 out += scalar_leaf(self.ctx, f, w, None, order, times)
@@ -180,7 +180,7 @@ class Lowering:
         inside = strip_mask(computation)[0]
         found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
         if found:
-            return max(found, key=lambda m: (m.score, _volume(m)))
+            return replace(max(found, key=lambda m: (m.score, _volume(m))), named_at=at)
         if must:
             raise InstrMismatch(f"`{name}` does not compute `{computation.result}`", at, help=_other_types(known, computation))
         return None

@@ -242,8 +242,8 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
                 elsewhere = _lies_in(ctx, _buffer(ctx, view).memory) != _lies_in(ctx, op.memory)
                 if isinstance(computation.name, StagedCopy) and (laid_out or elsewhere):
-                    refuse_named(m.instr.name, why, span)
-                note_unused(ctx, m.instr.name, why, span)
+                    refuse_named(m.instr.name, why, m.named_at)
+                note_unused(ctx, m.instr.name, why, m.named_at)
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))

@@ -8,13 +8,14 @@ contiguous accesses is chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from operator import itemgetter
 
 from ....dsl.device import Instr
 from ....dsl.index.expr import Expr, Var
 from ....dsl.op import Statement
+from ....dsl.source import Span
 from ....dsl.values import Apply, Cast, Const, Load, Value, loads
 from ...plan.computations import Computation
 
@@ -25,13 +26,14 @@ COMMUTE = ("add", "mul", "min", "max")
 class InstrMatch:
     """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
 
-    The target operand is bound to the work's own result.
+    The target operand is bound to the work's own result. `named_at` is the line that names the instruction.
     """
 
     instr: Instr
     index: tuple[tuple[str, str], ...]
     operands: tuple[tuple[str, Value], ...]
     score: int
+    named_at: Span | None = field(default=None, compare=False)
 
     def extent(self, work_index: str) -> int:
         """How many of a computation's index one call covers (1 when the instruction does not have it)."""

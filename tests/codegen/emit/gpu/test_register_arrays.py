@@ -104,11 +104,17 @@ def kernels(op: str, device: str) -> dict[str, list[str]]:
     return {m[1]: m[0].split("\n") for m in re.finditer(r"^andiron_\w+__(\w+)\(.*?^\}", text, re.M | re.S)}
 
 
+# lines: with two sets of fragments, whose last iteration stands apart. The second number is for arguments that are not aligned;
+# of gfx942 copies go through registers, and stand twice.
+SHORT = {"sm_80": (130, 150), "gfx942": (190, 190)}
+
+
 @pytest.mark.parametrize("device", DIALECTS)
 @pytest.mark.parametrize("op", ["gemm_f16", "gemm_f16_nt"])
 def test_a_kernel_is_short(op, device):
+    aligned, others = SHORT[device]
     for name, lines in kernels(op, device).items():
-        assert len(lines) <= 130, name
+        assert len(lines) <= (others if name.endswith("_any") else aligned), name
 
 
 @pytest.mark.parametrize("device", DIALECTS)
@@ -117,7 +123,7 @@ def test_accumulators_are_an_array_in_loops_with_a_pragma(device):
         body = "\n".join(lines)
         assert re.search(r"float c(\[\d+\])+ = \{\};", body)
         assert not re.search(r"\bc_\d", body)
-        product = r"i__\w+\(\w+(?:\[\w+\])?, \w+(?:\[\w+\])?, c\["
+        product = r"i__\w+\(\w+(?:\[[^]]+\])*, \w+(?:\[[^]]+\])*, c\["
         assert re.search(r"#pragma unroll\n +for \(int \w+ = 0; \w+ < \d; \w+\+\+\) " + product, body)
 
 
