@@ -12,17 +12,12 @@ from andiron.dsl.ops.specialise import bind_params
 from ..support.gpu.compilers import accepted, toolchain
 from ..support.library.cases import library
 from ..support.library.ops import OPS
+from ..support.rotation import rotated
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
-# Every op on a device of one of two vendors, every sixth on others; ALL_OPS=1: all on all.
-DEVICES = {("cuda", "sm_80"): 2, ("hip", "gfx90a"): 2, ("cuda", "sm_90a"): 6, ("hip", "gfx1100"): 6}
-EVERY = 1 if os.environ.get("ALL_OPS") else None
-CASES = [
-    (name, *device)
-    for number, (device, every) in enumerate(DEVICES.items())
-    for name in list(OPS)[number % (EVERY or every) :: EVERY or every]
-]
+DEVICES = {"sm_80": "cuda", "gfx90a": "hip", "sm_90a": "cuda", "gfx1100": "hip"}
+CASES = [(name, DEVICES[d], d) for name, d in rotated(OPS, [*DEVICES], every=bool(os.environ.get("ALL_OPS")))]
 
 
 @pytest.mark.parametrize(("name", "dialect", "device"), CASES)

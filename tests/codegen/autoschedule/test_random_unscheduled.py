@@ -27,7 +27,7 @@ from ...support.random.cases import Case, agree, inputs_of
 from ...support.random.partial_schedules import some_lines
 from ...support.random.unscheduled import AMD, CPUS, DEVICES, NVIDIA, auto_case, special
 
-CASES = int(os.environ.get("FUZZ", "34"))
+CASES = int(os.environ.get("FUZZ", "24"))
 FIRST = int(os.environ.get("FUZZ_FROM", "0"))
 GPUS = (*NVIDIA, *AMD)
 RUN = max(6, CASES // 6)  # of the cases, in each vendor's emulator, or in the interpreter for processors

@@ -10,18 +10,17 @@ from andiron.runtime.compile import compile
 
 from ...support.library.cases import check_right, into, library
 from ...support.library.ops import OPS
+from ...support.rotation import rotated
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
-# All ops on one device; on the others those of each kind of nest, and a slice, another one for each; ALL_OPS=1: all on all.
+# Each op on one device, those of each kind of nest on all; ALL_OPS=1: all on all.
 FEW = {"gemm", "gemm_f16_f32", "softmax", "layernorm", "conv2d", "conv2d_i8", "transpose", "row_argmax", "dot"}
-OTHERS = ("gfx90a", "sm_90a", "gfx1100")
-EVERY = 1 if os.environ.get("ALL_OPS") else 12
-CASES = [("sm_80", n) for n in OPS] + [
-    (d, n) for at, d in enumerate(OTHERS) for i, n in enumerate(OPS) if n in FEW or (i - at) % EVERY == 0
-]
+DEVICES = ["sm_80", "gfx90a", "sm_90a", "gfx1100"]
+EVERY = bool(os.environ.get("ALL_OPS"))
+CASES = dict.fromkeys((*rotated(OPS, DEVICES, every=EVERY), *rotated((n for n in OPS if n in FEW), DEVICES, every=True)))
 
 
-@pytest.mark.parametrize(("device", "name"), CASES)
-def test_right(device: str, name: str) -> None:
+@pytest.mark.parametrize(("name", "device"), CASES)
+def test_right(name: str, device: str) -> None:
     check_right(bind_params(OPS[name]), into(compile(library(), op=name, target=f"emulate:{device}"), threads=2))
