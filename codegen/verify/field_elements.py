@@ -166,6 +166,10 @@ class FieldDomain:
         wins = value["num"] > best["num"] if kind == "argmax" else value["num"] < best["num"]
         return wins | ((value["num"] == best["num"]) & (index["num"] < where["num"]))
 
+    def has_unordered(self, values: Array) -> bool:
+        """Whether some are no numbers: choices between them are not those of floats, whose first NaN wins."""
+        return bool(np.isnan(values["num"]).any())
+
     # ------------------------------------------------------------ functions
 
     def _where(self, cond: Array, one: Array, other: Array) -> Array:

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import andiron
+import numpy as np
 import pytest
-from andiron.codegen.interpret.machine import Fault
+from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, For, If, Let, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.well_formed import check_well_formed
+from andiron.dsl.module import loads
 
 TEXT = """
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -121,3 +123,16 @@ def test_a_barrier_of_a_level_that_is_not_there_is_no_program() -> None:
     (launch,) = program.launches
     with pytest.raises(Fault):
         check_well_formed(replace(program, launches=(replace(launch, body=(Barrier("nowhere"), *launch.body)),)))
+
+
+@pytest.mark.parametrize("device", ["cpu:generic", "sm_80"])
+def test_a_choice_between_no_numbers_is_not_judged(device: str) -> None:
+    """The greatest of nothing is -inf, and -inf - -inf no number: argmax takes the first, which counting values cannot tell."""
+    text = "op f[N, M](A: i8[N, M], B: f32[N]) -> (Y: i64[]):\n"
+    text += "    t = max(n, m) f32(A[n, m])\n    Y = argmax(g) (((f32(2) + t) - (t + t)) - B[g])\n"
+    module = loads(text)
+    op = module.ops["f"]
+    program = compile_program(module, op, None, module.device(device)).program
+    for sizes in ({"N": 5, "M": 0}, {"N": 5, "M": 3}):
+        check_once(program, op, sizes)
+    assert interpret(program, {"A": np.zeros((5, 0), "i1"), "B": np.ones(5, "f4")}, {"N": 5, "M": 0})["Y"] == 0
