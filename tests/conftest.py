@@ -51,6 +51,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"random cases from FUZZ_FROM={os.environ['FUZZ_FROM']} on"] if "FUZZ_FROM" in os.environ else []
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one worker more than cores, for some tests wait for processes, sockets and each other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + 1
+
+
 @pytest.fixture
 def update_goldens(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-goldens"))

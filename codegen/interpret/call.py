@@ -15,7 +15,7 @@ import numpy as np
 from ...dsl.device import Instr, Operand
 from ...dsl.index.expr import Expr
 from ...dsl.values import Apply, Load, Value, children, loads, walk
-from ..ir.tile_ir import AllReduce, Call, Piece, is_digit
+from ..ir.tile_ir import AllReduce, Call, Piece, goes_on_in_next_row
 from .domain import Domain
 from .frame import Frame, UnitVariables
 from .memory import Memory, Site
@@ -92,7 +92,7 @@ class _View:
             coords[-1] = coords[-1] + np.tile(r, len(speakers))
         for d in range(len(coords) - 1, 0, -1):
             row = memory.shape[d]
-            goes_on = registers > prod(memory.shape[d:]) or is_digit(piece.coords[d], memory.buffer.shape[d])
+            goes_on = registers > prod(memory.shape[d:]) or goes_on_in_next_row(piece.coords, d, memory.buffer.shape[d])
             if not row or not goes_on or memory.strides[d - 1] != row * memory.strides[d]:
                 break
             coords[d - 1], coords[d] = coords[d - 1] + coords[d] // row, coords[d] % row

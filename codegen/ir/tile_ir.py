@@ -169,14 +169,17 @@ class Piece:
     extent: int = 1
 
 
-def is_digit(coord: Expr, row: Expr) -> bool:
-    """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows.
+def goes_on_in_next_row(coords: tuple[Expr, ...], d: int, row: Expr) -> bool:
+    """Whether coordinate `d` counts up to the extent of its dimension, and then anew, in the row that follows.
 
-    The one coordinate of a dimension of extent 1 does so at each step.
+    It is a remainder, or the one before it a quotient: `% row` is left out where a piece begins within a row. The one
+    coordinate of a dimension of extent 1 counts anew at each step.
     """
-    return (row.constant == 1 and coord.constant == 0) or any(
-        [type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coord.terms]
-    )
+    if (row.constant == 1 and coords[d].constant == 0) or any(
+        [type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coords[d].terms]
+    ):
+        return True
+    return d > 0 and any([type(a) is Fn and a.kind == "div" and a.args[1] == row for a, _ in coords[d - 1].terms])
 
 
 @dataclass(frozen=True)

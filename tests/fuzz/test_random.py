@@ -21,9 +21,9 @@ from .runner import Summary
 CASES = int(os.environ.get("FUZZ", "0"))
 FIRST = int(os.environ.get("FUZZ_FROM", "250"))
 BATCH = 25
-# how many seeds of each kind are run where: of the schedules about 300 are accepted
+# how many seeds of each kind are run where: of the schedules of all kinds about 330 are accepted
 COUNTS = {
-    ("schedule", "interpreter"): 550,
+    ("schedule", "interpreter"): 450,
     ("op", "interpreter"): 100,
     ("device", "interpreter"): 75,
     ("schedule", "native"): 50,
@@ -37,8 +37,8 @@ COUNTS = {
     ("wide-device", "native"): 25,
     ("product", "native"): 25,
     ("product", "emulate"): 25,
-    ("schedule", "fed-back"): 100,
-    ("wide-schedule", "fed-back"): 50,
+    ("schedule", "fed-back"): 75,
+    ("wide-schedule", "fed-back"): 25,
     ("device", "fed-back"): 25,
     ("product", "fed-back"): 25,
 }
@@ -53,7 +53,7 @@ def batches(*hows: str) -> list[tuple[str, str, int]]:
         (kind, how, n)
         for (kind, how), count in COUNTS.items()
         if how in hows
-        for n in range((CASES * count // 550 if CASES else count) // BATCH)
+        for n in range((CASES * count // 450 if CASES else count) // BATCH)
     ]
 
 

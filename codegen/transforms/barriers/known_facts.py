@@ -11,7 +11,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, children
-from ...ir.tile_ir import Buffer, Call, For, Launch, Let, Store, Units, is_digit
+from ...ir.tile_ir import Buffer, Call, For, Launch, Let, Store, Units, goes_on_in_next_row
 from .access import AccessLoop, SharedAccess, condition_parts
 
 _UNIFORM = -1  # depth: of an expression that contains no unit's number [fact: marker]
@@ -230,8 +230,8 @@ def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tu
     for d in range(len(coords) - 1, 0, -1):
         row = buffer.shape[d] if buffer is not None else as_expr(0)
         span *= extent if row.constant is None else row.constant
-        if row.constant == 0 or (extent <= span and not is_digit(coords[d], row)):  # a row of no elements has no pieces
-            break
+        if row.constant == 0 or (extent <= span and not goes_on_in_next_row(coords, d, row)):
+            break  # a row of no elements has no pieces
         out[d - 1], out[d] = out[d - 1] + out[d] // row, out[d] % row
     return tuple(out)
 

@@ -5,8 +5,12 @@ import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, If, Launch, Piece, Store, Wait
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.pipeline import compile_program
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.values import Cast, Const, IndexValue, Masked
 
 from ...support.tile_programs import (
@@ -292,3 +296,15 @@ def test_sizes_that_do_not_fit():
         interpret(program, {"A": arrays["A"]})
     with pytest.raises(ValueError, match="no size for N"):
         interpret(Program("t", CPU, (N,), (), (), (), ()), {})
+
+
+def test_a_vector_of_a_fused_index_goes_on_in_the_next_row():
+    """It begins early in a row of 31 elements: its column is no remainder any more, and it ends in the next row."""
+    text = "op f[N, M](A: f16[N, M], B: f32[N]) -> (Y: f32[M, N]):\n    Y[m, n] = B[n] - f32(A[n, m])\n"
+    text += "schedule s for f:\n    fuse n, m as z\n    tile z: 32 every 128 -> block\n    compute\n"
+    module = loads(text)
+    op = specialise(module.ops["f"], {"N": 3, "M": 31})
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_90a")).program
+    assert any(isinstance(s, Call) and s.pieces[0].extent == 8 for launch in program.launches for s in statements(launch.body))
+    a, b = np.arange(93, dtype="f2").reshape(3, 31), np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["Y"], b - a.T.astype("f4"))
