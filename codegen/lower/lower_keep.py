@@ -206,6 +206,11 @@ def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> 
             keep.span,
             help="leave out one of the two lines, or write the block below the other",
         )
+    memory = keep.memory or ctx.device.memories[-1].name
+    if isinstance(w.name, KeptResult) and memory == next(
+        (b.memory for b in ctx.buffers if b.name == focus.views[w.name].buffer), ctx.device.memories[-1].name
+    ):
+        raise HeldTwice(f"`{keep.names[0]}` is in `{memory}` already", keep.span, help="leave one of the two lines out")
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)

@@ -110,6 +110,13 @@ def test_a_block_keeps_its_tensor_only_once(formula, lines):
         program_of(formula, lines, "cpu:avx2")
 
 
+@pytest.mark.parametrize("lines", ["keep Y / keep Y in register", "keep Y in auto / keep Y in register", "keep Y / keep Y"])
+def test_a_result_is_kept_in_a_memory_once(lines):
+    """Also where the memory was open: what is printed would be refused."""
+    with pytest.raises(HeldTwice, match="is in `register` already"):
+        program_of(SCALE, f"tile m: 4, n: 4 -> core / {lines} / compute", "cpu:avx2")
+
+
 @pytest.mark.parametrize(("device", "level", "memories"), [
     ("cpu:avx2", "core", ("register", "l1")), ("cpu:avx2", "core", ("l2", "l1")), ("cpu:avx2", "core", ("l1", "register")),
     ("sm_80", "block", ("register", "shared")), ("sm_80", "block", ("shared", "register")),
