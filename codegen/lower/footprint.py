@@ -32,6 +32,8 @@ def _instr(low: Lowering, focus: Focus, node: Node) -> tuple[InstrMatch, Computa
 
 def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: Node) -> int:
     """The extent, padding included, that the node and those below read of a range of this capacity."""
+    if capacity <= 0:  # an axis without elements
+        return 0
     for x in node.path():
         if isinstance(x, Tile):
             for a in x.axes:

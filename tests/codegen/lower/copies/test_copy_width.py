@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from andiron.codegen import lower_launches
 from andiron.codegen.abi import programs
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Call
 from andiron.codegen.ir.tile_visitors import statements
@@ -225,3 +226,13 @@ def test_counts(device, sizes, a):
     assert run[0] * 2 < single[0] if aligned else run[0] == single[0]
     assert run[1] <= single[1]
     assert run[2:] == single[2:]
+
+
+def test_strided_tiles_of_an_axis_without_elements_read_nothing():
+    """They would count less than nothing: a bare ValueError of NumPy."""
+    text = "op f[M](A: f16[M]) -> (Y: bool[]):\n    t = max(m) A[m]\n    Y = any(g) ((t - f32(A[g])) <= f32(1))\n"
+    text += "schedule s for f:\n    tile g: 1 -> block by atomic\n    tile g: 1 -> warp\n    move A -> shared\n"
+    module = loads(text + "    tile m: 1 every 2 -> thread\n")
+    op = specialise(module.ops["f"], {"M": 0})
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
+    assert not interpret(program, {"A": np.zeros(0, "f2")})["Y"]
