@@ -72,9 +72,6 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
         return _replicated(low, focus, tile, axes)
     number, available = ctx.number(levels)
     number = number if in_hand is None else in_hand
-    if kind == "finite" and in_hand is None and focus.level == level:  # the unit was chosen by a line that was filled in
-        message = f"this block is for one {level}, and no other takes part in it"
-        raise LevelOrder(message, tile.span, help=f"leave `-> {level}` out")
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, tile)
         if in_hand is not None:

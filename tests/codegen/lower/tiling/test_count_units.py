@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import BadFuse, LevelOrder
+from andiron.dsl.errors.schedule import BadFuse
 from andiron.dsl.module import loads
 
 from ....support.interpreted import GEMM, ROWS, TURNED, Formula, agrees, program_of
@@ -96,25 +96,3 @@ def test_cores_that_only_a_block_uses(m):
     a = np.arange(1, m + 1, dtype=np.float32)
     for cores in (1, 4):
         np.testing.assert_array_equal(interpret(program, {"A": a}, finite={"core": cores})["Y"], 2 * a)
-
-
-FILLED_ABOVE = """op f[N, M](D: f32[N], C: f32[N, M]) -> (Y: f32[M]):
-    Y[m] = sum(n) (C[n, m] - D[n])
-
-schedule s for f where M <= 64:
-    tile m: 4
-    tile m: 8
-    auto
-    keep Y in register:
-        move Y -> l2
-        tile m: 1 -> core
-"""
-
-
-def test_cores_of_a_block_that_one_core_executes_are_refused():
-    """`auto` distributes tiles over cores, and each has an l2 of its own: the others would store nothing."""
-    module = loads(FILLED_ABOVE)
-    with pytest.raises(LevelOrder, match="this block is for one core") as caught:
-        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
-    assert caught.value.span is not None
-    assert caught.value.span.text == "tile m: 1 -> core"
