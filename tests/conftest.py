@@ -51,8 +51,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"random cases from FUZZ_FROM={os.environ['FUZZ_FROM']} on"] if "FUZZ_FROM" in os.environ else []
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """`-n auto`: one worker more than cores, for some tests wait for processes, sockets and each other."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """`-n auto`: one worker more than cores, for some tests wait for processes, sockets and each other.
+
+    Where xdist's own variable has a number, xdist reads it.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + 1
 

@@ -4,7 +4,7 @@
           | Fuse(indices, name, below)            one index in place of several
           | Move(tensor, memory, block, below)    a copy of the tensor's footprint; below, the name means the copy
           | Keep(tensors, memory, block, below)   accumulators or intermediates live in the memory from here on
-          | Leaf(instr, order, unroll)            what remains, by an instruction or element by element
+          | Leaf(instr, order, unroll, named_at)  what remains, by an instruction or element by element
           | FragmentLeaf(fragment)                elements in the order of an instruction's fragment
           | CopyLeaf(instr, fragment, move)       a copy by an instruction that fills the fragment
           | ShareOut(keep)                        results that the block of `keep` leaves to be distributed

@@ -69,7 +69,7 @@ def memory_buffer(
 
 def _note_idle_layout(ctx: LoweringContext, tensor: str, layout: Layout, node: Materialise) -> None:
     """A note where a tile is too small for what the author says of its rows."""
-    if node.span is None or is_filled_in(node.span):
+    if is_filled_in(node.span):
         return
     name, rows, swizzle = tensor_of(tensor), layout.rows, layout.swizzle
     if layout.pad and rows == 1:

@@ -44,6 +44,7 @@ from .reductions.argreduce_index import accumulator_types, no_index
 from .reductions.check_combining import check_kept_parts
 from .reductions.cross_unit_reduction import exchange_buffer
 from .reductions.open_accumulators import REGISTER_CELLS
+from .show_spec import memory_of
 from .spec import Focus, View
 from .stores.store_instr import store_instr_name
 from .stores.write_back import renamed, write_back, write_back_block
@@ -139,8 +140,7 @@ def _read_when_done(low: Lowering, focus: Focus, w: Computation, node: Node) -> 
 def _held_already(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:
     """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
     ctx = low.ctx
-    view = focus.views[w.name]
-    held = next((b.memory for b in ctx.buffers if b.name == view.buffer), ctx.device.memories[-1].name)
+    held = memory_of(ctx, focus, w.name)
     if keep.memory not in (None, held):
         raise HeldTwice(
             f"`{keep.names[0]}` comes from an accumulator that is held in `{held}` already",
@@ -207,9 +207,7 @@ def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> 
             help="leave out one of the two lines, or write the block below the other",
         )
     memory = keep.memory or ctx.device.memories[-1].name
-    if isinstance(w.name, KeptResult) and memory == next(
-        (b.memory for b in ctx.buffers if b.name == focus.views[w.name].buffer), ctx.device.memories[-1].name
-    ):
+    if isinstance(w.name, KeptResult) and memory == memory_of(ctx, focus, w.name):
         raise HeldTwice(f"`{keep.names[0]}` is in `{memory}` already", keep.span, help="leave one of the two lines out")
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))

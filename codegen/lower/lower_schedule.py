@@ -90,7 +90,7 @@ class Lowering:
         What has no bound belongs to the line that holds it.
         """
         found, span = error.span, node.span
-        if span is None or (found is not None and not is_filled_in(found)):
+        if span is None or not is_filled_in(found):
             return
         if self.holding and isinstance(error, HELD) and not isinstance(node, Materialise):
             return

@@ -60,6 +60,7 @@ def places_of(ctx: SpecContext, focus: Focus) -> dict[str, str]:
 
 
 def memory_of(ctx: SpecContext, focus: Focus, tensor: str) -> str:
+    """The memory where the focus finds the tensor."""
     view = focus.views.get(tensor)
     if view is None or view.form == "global":
         return ctx.device.memories[0].name

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 
 class Derived(str):
-    """
+    """A name that derives from another one.
+
     of                        the name that this one derives from, which may be derived as well
     number                    distinguishes several of one class that derive from one name
     in_registers, in_memory   what the name of a buffer gets for it; `{}` is the memory

@@ -27,9 +27,9 @@ def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
     return replace(line, span=Span(Source(f"{_FILLED_IN} {next(count)}>", text), 0, len(text)))
 
 
-def is_filled_in(span: Span) -> bool:
-    """Whether the compiler filled the line in."""
-    return span.source.name.startswith(_FILLED_IN)
+def is_filled_in(span: Span | None) -> bool:
+    """Whether the compiler filled the line in; a line without a place is none of the author's either."""
+    return span is None or span.source.name.startswith(_FILLED_IN)
 
 
 def author_of(*spans: Span | None) -> Span | None:

@@ -50,7 +50,7 @@ def check_once(
     checks    whether the interpreter looks for races and for reads of memory never written
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
-    chooses = any(s.reduction is not None and s.reduction.kind.startswith("arg") for s in op.statements)
+    chooses = any(map(_is_choice, op.statements))
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
         domain = FieldDomain(seed + n, chooses, None if work is None else work - spent)
@@ -102,7 +102,7 @@ def _fault(program, name: str, at: tuple[int, ...], wrong: int, total: int, want
 def _points(want: ExpectedValue, at: tuple[int, ...], got: Array, domain: FieldDomain) -> str:
     """Which points of a reduction contribute how often, where few hypotheses explain what was found."""
     s = want.statement
-    if s.reduction is None or want.parts is None or s.reduction.kind.startswith("arg"):
+    if s.reduction is None or want.parts is None or _is_choice(s):
         return ""
     reduced, extents = s.reduction.indices, want.parts.shape[len(at) :]
     parts = want.parts[at].reshape(-1)

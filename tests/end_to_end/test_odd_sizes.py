@@ -16,8 +16,8 @@ from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import random_inputs
 
-from ..support.cpp.build import skip_unless_run_here
-from ..support.rotation import rotated, run_here
+from ..support.cpp.build import run_here, skip_unless_run_here
+from ..support.rotation import rotated
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 

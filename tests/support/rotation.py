@@ -9,9 +9,6 @@ import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from andiron.codegen.targets import target_of
-from andiron.runtime.native import cpu_features
-
 C = TypeVar("C", bound=Hashable)
 LONG = bool(os.environ.get("FUZZ"))
 
@@ -19,8 +16,3 @@ LONG = bool(os.environ.get("FUZZ"))
 def rotated(cases: Iterable[C], targets: Sequence[str], every: bool = LONG) -> list[tuple[C, str]]:
     """Each case with a target, the next one each time; with all of them where `every`."""
     return [(c, t) for n, c in enumerate(cases) for m, t in enumerate(targets) if every or m == n % len(targets)]
-
-
-def run_here(*targets: str) -> list[str]:
-    """Those of the CPUs whose instructions this machine has; all, where it has none of them, so that tests say so."""
-    return [t for t in targets if not cpu_features.missing(target_of(t).machine)] or list(targets)

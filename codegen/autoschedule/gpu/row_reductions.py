@@ -92,8 +92,7 @@ class RowTemplate:
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
         longest = max(s[self.split_axis] for s in sizes)
-        splits = "part" not in fixed and self._splits()
-        parts = [p for p in PARTS if 2 * p <= longest] if splits else []
+        parts = [p for p in PARTS if 2 * p <= longest] if "part" not in fixed and self._splits() else []
         return with_splits(t, self._blocks(t, sizes[0]) < machine.units, "part", parts)
 
     @cached_property

@@ -60,12 +60,12 @@ def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, comp
 
 def refuse_named(name: str, why: str, span: Span | None) -> None:
     """Raises InstrMismatch where the author's line names an instruction that cannot be used (NAMED)."""
-    if span is not None and not is_filled_in(span):
+    if not is_filled_in(span):
         help = "leave `with` out, and elements go one by one; or change the tile or its layout"
         raise InstrMismatch(f"`{name}` cannot be used here: {why}", span, help=help)
 
 
 def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) -> None:
     """A note where the author's line names an instruction that is not used (NAMED)."""
-    if span is not None and not is_filled_in(span):
+    if not is_filled_in(span):
         ctx.note(f"`with {name}`: {why}; elements go one by one")

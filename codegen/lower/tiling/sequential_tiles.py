@@ -83,7 +83,7 @@ def sequential_tiles(
 
 def _note_idle(ctx: LoweringContext, tile: Tile, index: str, cell: bool, reducing: bool) -> None:
     """A note where the author says how a loop runs that cannot run so."""
-    if tile.span is None or is_filled_in(tile.span):
+    if is_filled_in(tile.span):
         return
     counted = tile.unroll is not None and tile.unroll.count is not None
     if cell and (tile.peel or counted):

@@ -44,10 +44,18 @@ def machine_has(machine: str) -> bool:
     return {"baseline": set(), "avx2": {"avx2", "fma", "f16c"}, "avx512": {"avx512f", "avx512bw", "avx512vl"}}[machine] <= flags
 
 
+def run_here(*targets: str) -> list[str]:
+    """Those of the CPUs whose instructions this machine has; all, where it has none of them, so that tests say so."""
+    return [t for t in targets if not _lacking(t)] or list(targets)
+
+
+def _lacking(target: str) -> tuple[str, ...]:
+    return tuple(cpu_features.missing(target_of(target).machine))
+
+
 def skip_unless_run_here(target: str) -> None:
     """Skips a test of a kernel for a target whose instructions this machine has not."""
-    lacking = cpu_features.missing(target_of(target).machine)
-    if lacking:
+    if lacking := _lacking(target):
         pytest.skip(f"this machine lacks {', '.join(lacking)}")
 
 

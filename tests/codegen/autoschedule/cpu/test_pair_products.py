@@ -18,8 +18,8 @@ from andiron.codegen.verify import check_once
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.ops.specialise import bind_params, specialise
 
-from ....support.cpp.build import skip_unless_run_here
-from ....support.rotation import rotated, run_here
+from ....support.cpp.build import run_here, skip_unless_run_here
+from ....support.rotation import rotated
 
 OPS = """
 import std.ops.gemm

@@ -14,8 +14,8 @@ from andiron.dsl.values import Apply, walk
 from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
 
-from ....support.cpp.build import skip_unless_run_here
-from ....support.rotation import rotated, run_here
+from ....support.cpp.build import run_here, skip_unless_run_here
+from ....support.rotation import rotated
 
 ATTENTION = """
 op plain[H, Q, T, D](q: f32[H, Q, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f32[H, Q, D]):
