@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from andiron.dsl.errors import UserError
 
-from ..support.cpp.build import skip_unless_run_here
+from ..support.cpp.build import run_here, skip_unless_run_here
+from ..support.rotation import rotated
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
@@ -74,7 +75,7 @@ def checked(name: str, kernel, sizes=((1, 1), (37, 53), (64, 96), (130, 7), (5, 
         assert np.array_equal(got, want), (name, m, k)
 
 
-@pytest.mark.parametrize(("name", "target"), [(x, CPUS[0]) for x in OPS] + [(x, CPUS[1 + n % 2]) for n, x in enumerate(OPS)])
+@pytest.mark.parametrize(("name", "target"), rotated(OPS, run_here(*CPUS)))
 def test_cpus(name, target):
     skip_unless_run_here(target)
     checked(name, andiron.compile(text(name), target=target))

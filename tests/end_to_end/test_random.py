@@ -27,7 +27,7 @@ from ..support.cpp.build import COMPILERS
 from ..support.cpp.build import run as run_natively
 from ..support.random.cases import Case, agree, check, compiled, inputs_of, random_case, run
 
-CASES = int(os.environ.get("FUZZ", "50"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
+CASES = int(os.environ.get("FUZZ", "25"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
 BATCH = 25
 MACHINE = {"cpu:generic": "baseline", "cpu:avx2": "avx2", "cpu:avx512": "avx512"}
 outcomes: Counter[str] = Counter()

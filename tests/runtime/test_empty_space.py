@@ -23,11 +23,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", ["cpu:generic", "emulate:sm_80"])
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_takes_no_time(name, target):
+def test_nothing_takes_no_time(target):
     """Loops over `k` made 2^40 iterations around nothing, and the buffers of a split sum did not fit in memory."""
-    text, shapes, result = CASES[name]
-    call = f"k(*[np.zeros(s, np.float32) for s in {shapes}])"
-    code = f'import andiron, numpy as np\nk = andiron.compile("{text}", target="{target}")\n'
-    code += f"for _ in range(3):\n    y = {call}\n    assert np.array_equal(y, {result}), y\n"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    code = "import andiron, numpy as np\n"
+    for name, (text, shapes, result) in CASES.items():
+        code += f'k = andiron.compile("{text}", target="{target}")\n'
+        code += f"for _ in range(3):\n    y = k(*[np.zeros(s, np.float32) for s in {shapes}])\n"
+        code += f"    assert np.array_equal(y, {result}), ({name!r}, y)\n"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

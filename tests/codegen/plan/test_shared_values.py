@@ -12,10 +12,11 @@ from andiron.dsl.module import loads
 from andiron.dsl.values import Shared, walk
 
 from ...support.count_calls import calls
-from ...support.cpp.build import skip_unless_run_here
+from ...support.cpp.build import run_here, skip_unless_run_here
 from ...support.library.cases import library
+from ...support.rotation import rotated
 
-TARGETS = ("cpu:generic", "cpu:avx2", "emulate:sm_80", "emulate:gfx90a")
+TARGETS = (*run_here("cpu:generic", "cpu:avx2"), "emulate:sm_80", "emulate:gfx90a")
 SIZES = [(3, 37), (1, 1), (5, 64), (0, 3), (2, 130)]
 
 
@@ -128,8 +129,7 @@ def equal(target: str, text: str, formula, inputs, sizes=SIZES) -> None:
             assert np.array_equal(x, want), (target, size)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "target"), rotated(CASES, TARGETS))
 def test_right(case, target):
     text, formula = CASES[case]
     sizes = [s for s in SIZES if s[1] and s[0]] if case == "placed" else SIZES

@@ -25,9 +25,9 @@ from ...support.random.gpu import gpu_case
 from ...support.random.gpu_draft import gpu
 from ...support.random.gpu_features import FEATURES, features
 
-CASES = int(os.environ.get("FUZZ", "40"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
+CASES = int(os.environ.get("FUZZ", "20"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
 FIRST = int(os.environ.get("FUZZ_FROM", "0"))
-BATCH = 40
+BATCH = 20
 LONG = 150_000  # characters: hundreds of elements in registers, each with its own line, take compilers many seconds
 MANY = 480  # of so many cases some have each feature
 

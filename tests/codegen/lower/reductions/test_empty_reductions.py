@@ -12,6 +12,8 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module
 from andiron.dsl.types import TYPES
 
+from ....support.rotation import rotated
+
 NUMBERS = ("f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "i4")
 KINDS = ("sum", "prod", "min", "max")
 ROWS = 3
@@ -69,16 +71,14 @@ def test_reference(dtype: str) -> None:
     compared(named(andiron.reference(module(dtype).ops["f"])(inputs(dtype)), dtype), dtype)
 
 
-@pytest.mark.parametrize("device", ["cpu:generic", "sm_80", "gfx90a"])
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize(("dtype", "device"), rotated(NUMBERS, ["cpu:generic", "sm_80", "gfx90a", "cpu:avx2"]))
 def test_tile_program(dtype: str, device: str) -> None:
     m = module(dtype)
     program = compile_program(m, m.ops["f"], None, m.device(device)).program
     compared(interpret(program, {"X": inputs(dtype)}, {"M": ROWS, "N": 0}, {level: 2 for level, _ in program.finite}), dtype)
 
 
-@pytest.mark.parametrize("target", ["cpu", "emulate:sm_80"])
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize(("dtype", "target"), rotated(NUMBERS, ["cpu", "emulate:sm_80"]))
 def test_text(dtype: str, target: str) -> None:
     compared(named(andiron.compile(module(dtype), target=target)(inputs(dtype)), dtype), dtype)
 
