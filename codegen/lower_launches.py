@@ -22,6 +22,7 @@ from .lower.tiling.count_units import combining_levels, count_units, round_to_gr
 from .lower.workspace import workspace
 from .plan.computations import Computation
 from .schedule.build_tree import schedule_tree
+from .schedule.check_names import check_levels
 from .schedule.synthetic_spans import with_spans
 
 Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, and its lines
@@ -50,7 +51,9 @@ def complete_schedules(
 def _complete(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:
     """The tree of the lines, whose open parts are chosen."""
     context.attempts.lowered = computations[-1].name
-    return schedule_tree(with_spans(complete(context, computations, lines), context.synthetic_line_numbers))
+    whole = with_spans(complete(context, computations, lines), context.synthetic_line_numbers)
+    check_levels(context.device, whole)
+    return schedule_tree(whole)
 
 
 def lower_launches(context: LoweringContext, op: Op, parts: Sequence[CompletePart]) -> Program:

@@ -1,4 +1,8 @@
-"""Checks that the names in a schedule's lines exist: all errors at once, before anything is lowered."""
+"""Checks that the names in a schedule's lines exist: all errors at once, before anything is lowered.
+
+OF_ONE_UNIT   what a block of a `move` or `keep` is for belongs to one unit of the level in focus where the block begins. No
+              other unit executes the block, so its lines distribute nothing over units of that level.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,10 @@ from ...dsl.errors.schedule import (
 from ...dsl.module import std_roots
 from ...dsl.op import Op
 from ...dsl.ops.index_syntax import word_span
+from ...dsl.source import Span
+from ...dsl.text.format import format_node
 from .check_lines import check_lines
+from .synthetic_spans import author_of, is_filled_in
 
 NOT_YET = ("online", "persistent", "multicast")
 
@@ -39,6 +46,30 @@ def check_names(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics |
     diagnostics.raise_if_any()
 
 
+def check_levels(device: Device, lines: tuple[syntax.Line, ...]) -> None:
+    """The order of levels once more, with the lines that were filled in between the author's. Raises LevelOrder."""
+    _check_levels(device, lines, None, None, "")
+
+
+def _check_levels(device: Device, lines: Iterable[syntax.Line], into: syntax.Tile | None, above: Span | None, own: str) -> None:
+    """`into`: the line whose level is in focus;  `above`: the place of the author's last line."""
+    now = device.levels[0].name if into is None or into.level is None else into.level
+    for line in lines:
+        above = above if is_filled_in(line.span) else line.span
+        if isinstance(line, syntax.Tile) and line.level is not None:
+            mistake = _level_mistake(device, line, line.level, now, own)
+            if mistake is None:
+                into, now = line, line.level
+                continue
+            other = line if is_filled_in(line.span) else into
+            if other is not None and is_filled_in(other.span):
+                where = "below" if other is line else "above"
+                mistake.note = f"{where} it comes `{format_node(other).strip()}`, which was filled in"
+            mistake.span = author_of(mistake.span, above)
+            raise mistake
+        _check_levels(device, getattr(line, "block", None) or (), into, above, now)
+
+
 class _Names:
     def __init__(self, op: Op, device: Device, tensors: set[str], diagnostics: Diagnostics) -> None:
         self.op, self.device, self.tensors, self.diagnostics = op, device, tensors, diagnostics
@@ -46,7 +77,7 @@ class _Names:
         self.memories = [x.name for x in device.memories]
 
     def block(self, lines: tuple, indices: set[str], level: str, staged: str | None, own: str = "") -> None:
-        """`own`: the level in focus where a block of a `move` or `keep` begins; what it is for belongs to one of its units."""
+        """`own`: the level in focus where a block of a `move` or `keep` begins (OF_ONE_UNIT)."""
         for line in lines:
             match line:
                 case syntax.Tile():
@@ -133,19 +164,9 @@ class _Names:
             help = _or_elsewhere(line.level, self.levels, lambda d: [x.name for x in d.levels])
             self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", at, help=help))
             return now
-        if self.levels.index(line.level) < self.levels.index(now):
-            message = f"the focus is a {now} already; `{line.level}` is outside it"
-            self.diagnostics.add(LevelOrder(message, at, help="move this line up"))
-            return now
-        if line.level == own != self.levels[0]:
-            message = f"this block is for one {own}, and no other takes part in it"
-            inner = self.levels[self.levels.index(own) + 1 :]
-            help = f"leave `-> {own}` out" + (f", or deal to {', '.join(f'`{x}`' for x in inner)}" if inner else "")
-            self.diagnostics.add(LevelOrder(message, at, help=help))
-            return now
-        if line.level == self.levels[0]:
-            message = f"`{line.level}` is the outermost level: the focus is there from the start"
-            self.diagnostics.add(LevelOrder(message, at, help=f"tiles go to {', '.join(self.levels[1:])}"))
+        mistake = _level_mistake(self.device, line, line.level, now, own)
+        if mistake is not None:
+            self.diagnostics.add(mistake)
             return now
         return line.level
 
@@ -172,6 +193,23 @@ class _Names:
         if name not in names:
             message = f"`{self.device.name}` has no instruction `{name}`"
             self.diagnostics.add(UnknownInstr(message, span, help=did_you_mean(name, names)))
+
+
+def _level_mistake(device: Device, line: syntax.Tile, level: str, now: str, own: str) -> LevelOrder | None:
+    """What is wrong with the level of a line, where `now` is in focus, in a block of one unit of `own` ("": in none)."""
+    levels = [x.name for x in device.levels]
+    at = word_span(line.span, level, last=True)
+    if levels.index(level) < levels.index(now):
+        return LevelOrder(f"the focus is a {now} already; `{level}` is outside it", at, help="move this line up")
+    if level == own != levels[0]:
+        message = f"this block is for one {own}, and no other takes part in it"
+        inner = levels[levels.index(own) + 1 :]
+        help = f"leave `-> {own}` out" + (f", or deal to {', '.join(f'`{x}`' for x in inner)}" if inner else "")
+        return LevelOrder(message, at, help=help)
+    if level == levels[0]:
+        message = f"`{level}` is the outermost level: the focus is there from the start"
+        return LevelOrder(message, at, help=f"tiles go to {', '.join(levels[1:])}")
+    return None
 
 
 def _or_elsewhere(word: str, known: Iterable[str], names: Callable[[Device], Iterable[str]]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.schedule import LevelOrder, RegisterMismatch, TooManyUnits, UnboundedTile
+from ....dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Axis, Fuse, Node, Tile, Unroll
@@ -32,9 +32,6 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
     ctx = low.ctx
     level = tile.level
     assert level is not None
-    if ctx.device.depth(level) < ctx.device.depth(focus.level):  # as below lines that were filled in: others were checked
-        message = f"the focus is a {focus.level} already; `{level}` is outside it"
-        raise LevelOrder(message, tile.span, help="move this line up")
     levels = _distinguished(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
     kind = ctx.device.level(level).units
     ranges = focus.ranges

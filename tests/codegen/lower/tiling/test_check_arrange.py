@@ -57,6 +57,23 @@ def test_a_block_has_no_other_unit_of_the_level_in_focus(device: str, lines: str
     assert caught.value.span.source.line(caught.value.span.line).strip().startswith("tile")
 
 
+@pytest.mark.parametrize(
+    ("op", "lines"),
+    [
+        ("double", "tile m: 2, n: 2\nauto\nkeep Y in register:\n    move Y -> l2\n    tile m: 1 -> core"),
+        ("double", "tile m: 2, n: 2\nauto\nmove X -> l2:\n    tile m: 1 -> core"),
+        ("total", "auto\nmove X -> l2:\n    tile n: 4 -> core"),
+    ],
+)
+def test_nor_where_the_level_in_focus_was_filled_in(op: str, lines: str) -> None:
+    """`auto` distributes tiles over cores. The others would leave their part of what one of them stores or reads."""
+    with pytest.raises(LevelOrder, match="no other takes part") as caught:
+        program(lines, "cpu:avx2", op)
+    assert caught.value.span is not None
+    assert caught.value.span.text == "core"
+    assert caught.value.note.startswith("above it comes `tile")
+
+
 @pytest.mark.parametrize("device", ["sm_80", "cpu:avx512"])
 @pytest.mark.parametrize("map_of", ["u % 4", "u / 8", "u / 2 % 4"])
 def test_arranged_lanes_combine_their_own_parts(device: str, map_of: str) -> None:
