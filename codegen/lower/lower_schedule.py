@@ -42,6 +42,7 @@ from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
 from .lower_move import lower_move
 from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
+from .readers import stored_by_others
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitPartials, tile_splits_reduction
@@ -275,15 +276,16 @@ class Lowering:
                 if not parallel:
                     continue
                 check_open_results(focus, w, tile)
+                at = focus.computations.index(w)
+                first, then = focus.computations[:at], focus.computations[at + 1 :]
+                stored_by_others(self, focus, [first, (w,), then], tile)
                 assert tile.level is not None
                 finite = self.ctx.device.level(tile.level).units == "finite"  # whose loops are the same for all of them
                 keep = Keep(names=(w.result,), memory=self.ctx.device.memories[-1].name, below=tile)
                 one = Tile(axes=tuple(Axis(i, 1) for i in w.indices), equal_trips=not finite, below=keep)
                 alone = self.lower(replace(focus, computations=(w,)), one)
-                others = tuple(x for x in focus.computations if x is not w)
-                at = focus.computations.index(w)
-                before = self.lower(replace(focus, computations=focus.computations[:at]), tile)
-                return [*before, *alone, *self.lower(replace(focus, computations=others[at:]), tile)]
+                before = self.lower(replace(focus, computations=first), tile)
+                return [*before, *alone, *self.lower(replace(focus, computations=then), tile)]
             return lower_reduction(self, focus, w, tile)
         return None
 

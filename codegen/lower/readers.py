@@ -157,7 +157,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
                     if index in v.all_indices
                     else f"`{first}` is stored by one {level}, and `{then}` in every {level} reads it: none waits for another",
                     span,
-                    help=f"leave the `keep` that holds `{t}` in one launch out, or do all of it in one {level}",
+                    help=f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}",
                 )
 
 

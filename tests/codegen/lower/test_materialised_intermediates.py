@@ -121,6 +121,11 @@ SHARING = op(
     lambda a, b, s: ((2 * a.sum(1) + s).sum() + b * a.shape[0],),
     "M <= 16, N <= 16",
 )
+MAXIMA = op(
+    "[M, K](A: f32[K], B: f32[M, K]) -> (t1: f32[M]) / t0[n] = A[n] * 2 / t1[m] = max(k) (B[m, k] + t0[k - 1 else 0])",
+    lambda a, b: ((b + np.append(0, 2 * a)[:-1]).max(1, initial=-np.inf),),
+    "K <= 64",
+)
 CHAIN = op(
     "[M, N](A: f32[M, N], C: f32[M]) -> (t1: f32[M], t3: f32[N]) / t0[n] = sum(h) (C[h] - A[h, n])"
     " / t1[m] = (sum(k) (t0[k] - A[m, k])) + 1 / t2[m] = sum(k) (t0[k] * t1[m]) / t3[n] = (sum(h) (t2[h] - t0[n])) + 1",
@@ -249,6 +254,12 @@ REFUSED = {
         "keep Y / compute with ldmatrix",
         "sm_90a",
         "schedule-instruction-mismatch",
+    ),
+    "made by one block, read by all at a leaf": (
+        MAXIMA,
+        "tile k: 5 -> block / tile k: 6 -> warp / move t0 -> shared",
+        "sm_80",
+        "schedule-cannot-meet",
     ),
     "made by one block, in a loop": (SCALED, "tile j: 1 -> block / tile i: 2 / keep t0", "sm_80", "schedule-cannot-meet"),
 }
