@@ -144,7 +144,7 @@ def complete_lines(
     for name, line in chosen:
         by_slot.setdefault(name, []).append(line)
     written = [x for x in lines if not isinstance(x, syntax.AutoLine)]
-    theirs = [(*by_slot.get(slots[n].name, ()), _line_of(slots[n], at))[0] for n in r.places]
+    theirs = [_with_all_axes((*by_slot.get(slots[n].name, ()), _line_of(slots[n], at))[0], slots[n], at) for n in r.places]
     filled = [filled_line(*x) for x in zip(written, theirs, strict=True)]
     out: list[syntax.Line] = []
     used = {slots[n].name for n in r.places}
@@ -164,6 +164,15 @@ def complete_lines(
             used.update(names)
         out += filled[n : n + 1]
     return tuple(out)
+
+
+def _with_all_axes(line: syntax.Line, slot: Slot, at: Mapping[str, int]) -> syntax.Line:
+    """The candidate's line with all axes of its slot: it leaves out those that one unit has all of."""
+    if not isinstance(line, syntax.Tile):
+        return line
+    own = {a.index for a in line.axes}
+    others = tile_text(*((i, at[name] if name else 1) for i, name in slot.axes if i not in own))
+    return replace(line, axes=(*line.axes, *others.axes))
 
 
 def filled_line(line: syntax.Line, theirs: syntax.Line) -> syntax.Line:

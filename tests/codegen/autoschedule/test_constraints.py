@@ -90,6 +90,10 @@ CASES = {
         ["tile m: 5, n: 8 -> warp", "compute"],
     ),
     "no tile of blocks": ("gemm", "sm_80", "tile k: 32\nauto", ["tile k: 32", "compute"]),
+    "an axis that one warp has all of": (
+        "add_row", "sm_80", "tile i: 1, j: 64 -> block\ntile i: auto, j: 32 -> warp\nauto",
+        ["tile i: 1, j: 64 -> block", "tile i: 1, j: 32 -> warp", "-> thread"],
+    ),
     "columns": ("col_sum", "gfx942", "tile j: 64 -> block\nauto", ["tile j: 64 -> block", "keep Y in register", "-> thread"]),
 }  # fmt: skip
 
