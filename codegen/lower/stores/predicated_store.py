@@ -74,6 +74,10 @@ def one_writer(
     told_apart: set[str] = set()
     top = ctx.device.depth(owner) if owner else 0
     last = ctx.device.depth(innermost or ctx.innermost)
+    for levels in dict.fromkeys(d.levels for d in focus.digits):
+        fastest = min(d.stride.constant or 1 for d in focus.digits if d.levels == levels)
+        if fastest > 1 and ctx.device.depth(levels[-1]) > top and counts(*levels):
+            conds.append(-(ctx.number(levels)[0] % fastest))  # only lines that this nest lacks tell these units apart
     for d in focus.digits:
         told_apart.update(d.levels)
         alike = d.index and d.index not in indices and d.also not in indices

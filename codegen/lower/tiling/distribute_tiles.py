@@ -121,7 +121,7 @@ def _distributed(
     together = all(
         isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.computations
     )
-    alike = _alike(focus, tile, level)
+    alike = _alike(ctx, focus, tile, level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
@@ -163,10 +163,10 @@ def _distributed(
     return [If(tuple(idle), tuple(body), span=tile.span)] if idle else body
 
 
-def _alike(focus: Focus, node: Node, level: str) -> bool:
+def _alike(ctx: LoweringContext, focus: Focus, node: Node, level: str) -> bool:
     """Does nothing in focus have an index that these tiles, the first ones onto a level, distribute, and do units store to
-    registers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next nest. To a
-    memory one of them stores."""
+    registers or buffers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next
+    nest. To a memory that they share one of them stores."""
     needed = {i for w in focus.computations for i in w.all_indices}
     for x in node.path():
         if isinstance(x, Fuse) and needed & set(x.indices):
@@ -178,7 +178,8 @@ def _alike(focus: Focus, node: Node, level: str) -> bool:
         if any(a.index in needed for a in x.axes):
             return False
     targets = [t for w in focus.computations for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
-    return any(focus.views[t].form == "path" for t in targets)
+    own = {b.name for b in ctx.buffers if ctx.device.depth(b.level) >= ctx.device.depth(level)}
+    return any(focus.views[t].form == "path" or focus.views[t].buffer in own for t in targets)
 
 
 def product(counts: list[Expr]) -> Expr:

@@ -14,7 +14,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 
-from ....support.interpreted import GEMM, Formula, agrees, program_of, written
+from ....support.interpreted import GEMM, OWN_GPU, ROWS, Formula, agrees, program_of, written
 
 RELU = Formula(
     "op f[M, N, K](A: f32[M, K], B: f32[K, N], b: f32[N]) -> (Y: f32[M, N]):\n"
@@ -130,3 +130,28 @@ def test_a_result_that_is_kept_already_has_no_second_keep_with_a_block(device, l
     program = program_of(SCALE, f"{tile} / keep Y in {first}: / > compute / keep Y in {second}: / > compute / compute", device)
     for sizes in ({"M": 9, "N": 37}, {"M": 1, "N": 1}, {"M": 0, "N": 8}):
         agrees(SCALE, program, sizes)
+
+
+@pytest.mark.parametrize(("device", "lines"), [
+    # of four lanes that hold one sum, three have parts of it
+    ("cpu:avx2", "tile m: 3 -> lane / keep Y: / > move Y -> l2 / tile k: 3 / tile k: 1 -> lane"),
+    ("cpu:avx2", "tile m: 3 -> lane / keep Y: / > move Y -> l2 / > move Y -> l1 / tile k: 3 / tile k: 1 -> lane"),
+    ("own", "tile m: 4 -> block / tile m: 2 -> warp / keep Y: / > move Y -> shared / tile k: 6 / tile k: 3 -> warp"),
+    ("own", "tile m: 4 -> block / tile m: 2 -> warp / keep Y: / > move Y -> shared / > move Y -> register / "
+     "tile k: 2 -> thread"),
+])  # fmt: skip
+def test_units_that_hold_the_same_results(device, lines):
+    """The lines below the `keep` tell them apart, and its block does not: one of them stores, of what it has itself."""
+    program = program_of(ROWS, lines, device, where="M <= 33, K <= 33", devices=OWN_GPU.format(warps=4, width=32))
+    for m in (1, 2, 33):
+        agrees(ROWS, program, {"M": m, "K": 33})
+
+
+@pytest.mark.parametrize(("device", "lines"), [
+    ("cpu:avx2", "tile m: 4 -> core / keep Y: / > move Y -> l2 / > move Y -> register / tile k: 2"),
+    ("sm_80", "tile m: 4 -> block / keep Y: / > move Y -> shared / > tile m: 1 -> thread / > move Y -> register / tile k: 2"),
+])  # fmt: skip
+def test_a_result_that_goes_back_to_registers_is_not_read_beyond_the_edge(device, lines):
+    program = program_of(ROWS, lines, device)
+    for m in (1, 6, 8):
+        agrees(ROWS, program, {"M": m, "K": 3})
