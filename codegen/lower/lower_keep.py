@@ -319,7 +319,7 @@ def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node) -> list[
     ctx = low.ctx
     out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
     meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
-    for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
+    for level, stride, count in sorted(meeting, key=lambda x: (-ctx.device.depth(x[0]), *x)):
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
         ctx.buffers += made
         how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)

@@ -107,3 +107,11 @@ schedule s for f:
     program = compile_program(module, op, module.schedules["s"], module.device("odd")).program
     Q, V = np.arange(4, dtype=np.float32).reshape(2, 2), np.arange(6, dtype=np.float32).reshape(2, 3)
     assert (interpret(program, {"Q": Q, "V": V})["S"] == Q @ V).all()
+
+
+def test_parts_of_several_indices_are_combined_in_one_order():
+    """Of a float sum the bits depend on it: those of neighbours first, not as a set happens to list them."""
+    text = "op f[M](X: f32[M, 2, 2, 2, 2]) -> (Y: f32[M]):\n    Y[m] = sum(a, b, c, d) X[m, a, b, c, d]\n"
+    parts = Formula(text, lambda x: x.sum((1, 2, 3, 4)))
+    program = program_of(parts, "tile m: 1 -> block / keep Y / tile a: 1, b: 1, c: 1, d: 1 -> thread", "sm_80")
+    assert [x.stride for x in statements(program.launches[0].body) if isinstance(x, AllReduce)] == [1, 2, 4, 8]
