@@ -38,6 +38,9 @@ def guarded_store(
     at = tuple(as_expr(Var(i)) for i in indices)
     alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
+    if computation.using is not None and not _in_vectors(ctx, focus, indices):
+        why = f"no vector of lanes stores neighbours of `{tensor}`, which is stored as without it"
+        ctx.note(f"`with {computation.using}`: {why}")
     where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
     store = Store(
         view.buffer, where, stored, computation.atomic, computation.span, None if computation.atomic else computation.using
@@ -47,6 +50,14 @@ def guarded_store(
         return stored_so
     conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
     return [If(conds, tuple(stored_so))] if conds else stored_so
+
+
+def _in_vectors(ctx: LoweringContext, focus: Focus, indices: tuple[str, ...]) -> bool:
+    """Whether lanes that make vectors have neighbours of what has these indices."""
+    lanes, last = ctx.device.levels[-1], [focus.ranges[i].base for i in indices[-1:]]
+    in_fragment = focus.element is not None and any(ctx.unit_var(lanes.name) in e.variables() for e in last)
+    by_tiles = any(lanes.name in d.levels and d.index in indices[-1:] for d in focus.digits)
+    return lanes.bytes is not None and (in_fragment or by_tiles)
 
 
 def narrowed(value: Value, dtype: DType) -> Value:

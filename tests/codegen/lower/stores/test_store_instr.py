@@ -112,3 +112,17 @@ def test_a_line_with_an_instruction_has_no_block() -> None:
     with pytest.raises(UserError, match="both the block and `with stream`") as caught:
         compile_program(mod, mod.ops["twice"], mod.schedules["s"], mod.devices["cpu:avx2"])
     assert caught.value.id == "schedule-modifier-argument"
+
+
+@pytest.mark.parametrize(("device", "instr", "lines", "noted"), [
+    ("cpu:avx2", "stream", "tile m: 4 -> core / tile n: 16 / keep C in register with {} / tile n: 1 -> lane", False),
+    ("cpu:avx2", "stream", "tile m: 32 -> core / tile n: 16 / keep C in register with {} / tile m: 4 -> lane", True),
+    ("sm_80", "store_global_f32x4", "tile m: 16, n: 16 -> block / keep C in register with {} / tile n: 1 -> thread", True),
+])  # fmt: skip
+def test_a_note_where_no_vector_is_stored(device: str, instr: str, lines: str, noted: bool) -> None:
+    notes = []
+    for word in (f" with {instr}", ""):
+        mod = module(lines.replace(" with {}", word).replace(" / ", "\n"), "gemm")
+        notes.append(compile_program(mod, mod.ops["gemm"], mod.schedules["s"], mod.device(device)).report["notes"])
+    why = f"`with {instr}`: no vector of lanes stores neighbours of `C`, which is stored as without it"
+    assert [x for x in notes[0] if x not in notes[1]] == ([why] if noted else [])
