@@ -13,15 +13,14 @@ import numpy as np
 from ..codegen.ir.program import Program
 from ..codegen.lower.schedule_trace import TracedLine
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.run import SizeRefused
 from ..dsl.op import Op
 from ..dsl.support.expected import expect_count
 from ..dsl.support.forks import ForkLock
 from .arrays.alias import refuse_overlaps
 from .arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
-from .arrays.convert import Back, empty, numpy_dtype, result_converter, to_numpy
+from .arrays.convert import Back, empty, numpy_dtype
 from .arrays.data_pointer import address_of
-from .arrays.match_arguments import by_position, writable_outputs
+from .arrays.match_arguments import by_position, contiguous_inputs, writable_outputs
 from .call_plan import MOST_PLANS, CallMemory, CallPlan
 from .empty_space import fitted_to_zeros
 from .native.fast_call import fast_caller
@@ -198,7 +197,7 @@ class Kernel:
 
         Raises ArgumentCount, ArgumentKind, ArgumentType, ArgumentShape or DeviceMismatch, as a call does.
         """
-        return self._read(by_position(self.op, self.sizes, tuple(arrays), {}))[0]
+        return contiguous_inputs(self.op, self.sizes, by_position(self.op, self.sizes, tuple(arrays), {}))[0]
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
         """Brings outputs to NumPy arrays. It waits for them.
@@ -302,7 +301,7 @@ class Kernel:
                 elsewhere = self.request.elsewhere if self.request is not None else None
                 if elsewhere is not None and (other := elsewhere(args)) is not None:
                     return other(*args, out=out, threads=threads)
-                arrays, back, copied = self._read(args)
+                arrays, back, copied = contiguous_inputs(self.op, self.sizes, args)
                 break
         shapes = tuple([x.shape for x in arrays])
         plan = used.plans.get(shapes) or self._new_plan(used, shapes)
@@ -334,23 +333,6 @@ class Kernel:
         return results[0] if len(results) == 1 else tuple(results)
 
     # ------------------------------------------------------------ what a call seldom needs
-
-    def _read(self, args: tuple[Any, ...]) -> tuple[list[np.ndarray], Back | None, tuple[str, ...]]:
-        """Arrays as kernels take them, how results become the family of those given, and the names of copied inputs."""
-        arrays, copied = [], []
-        for x, tensor in zip(args, self._inputs, strict=True):
-            array = to_numpy(x, tensor)
-            if array.ndim != len(tensor.shape):
-                bind_sizes(self.op, [np.shape(a) for a in args], self.sizes)  # says what is wrong, before any copy
-            if not (array.flags.c_contiguous and array.flags.aligned):
-                copied.append(tensor.name)
-                try:
-                    # `require` and not `ascontiguousarray`, which makes a rank of 0 into 1.
-                    array = np.require(array, requirements=["C", "A"]).reshape(array.shape)
-                except (MemoryError, ValueError):
-                    raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
-            arrays.append(array)
-        return arrays, result_converter(args), tuple(copied)
 
     def _choose(self, sizes: Mapping[str, int], used: CallMemory | None = None) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""

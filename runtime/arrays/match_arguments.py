@@ -1,4 +1,4 @@
-"""Matches the arguments of a call with the declaration of the op: their number, their names, and `out`."""
+"""Matches the arguments of a call with the declaration of the op: their number, their names, their arrays, and `out`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dsl.errors import did_you_mean
-from ...dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap
+from ...dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
-from .bind_sizes import tensor_text
-from .convert import writable
+from .bind_sizes import bind_sizes, tensor_text
+from .convert import Back, result_converter, to_numpy, writable
 
 
 def by_position(op: Op, fixed: Mapping[str, int], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -37,6 +37,26 @@ def by_position(op: Op, fixed: Mapping[str, int], args: tuple[Any, ...], named: 
     if lacking:
         raise ArgumentCount(f"{', '.join(lacking)} not given; {wanted}")
     return tuple(values[n] for n in names)
+
+
+def contiguous_inputs(
+    op: Op, fixed: Mapping[str, int], args: tuple[Any, ...]
+) -> tuple[list[np.ndarray], Back | None, tuple[str, ...]]:
+    """Arrays as kernels take them, how results become the family of those given, and the names of copied inputs."""
+    arrays, copied = [], []
+    for x, tensor in zip(args, op.inputs, strict=True):
+        array = to_numpy(x, tensor)
+        if array.ndim != len(tensor.shape):
+            bind_sizes(op, [np.shape(a) for a in args], fixed)  # says what is wrong, before any copy
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            copied.append(tensor.name)
+            try:
+                # `require` and not `ascontiguousarray`, which makes a rank of 0 into 1.
+                array = np.require(array, requirements=["C", "A"]).reshape(array.shape)
+            except (MemoryError, ValueError):
+                raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
+        arrays.append(array)
+    return arrays, result_converter(args), tuple(copied)
 
 
 def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
