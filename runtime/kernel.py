@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from ..codegen.ir.program import Program
 from ..codegen.lower.schedule_trace import TracedLine
 from ..dsl.errors.emulate import NotEmulated
+from ..dsl.errors.run import CannotSave
 from ..dsl.op import Op
-from ..dsl.support.expected import expect_count
+from ..dsl.support.expected import expect, expect_count
 from ..dsl.support.forks import ForkLock
 from .arrays.alias import refuse_overlaps
 from .arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
@@ -183,9 +185,10 @@ class Kernel:
 
         Returns arrays that a call takes.
 
-        Raises nothing for a CPU. For a GPU it raises NoDevice without a GPU, and ArgumentKind without a library of arrays for
-        it.
+        Raises ArgumentKind if `arrays` is no list. For a GPU it raises NoDevice without a GPU, and ArgumentKind without a
+        library of arrays for it.
         """
+        expect("arrays", arrays, Iterable, "arrays, in the order of the declaration")
         return list(arrays)
 
     def host(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -197,6 +200,7 @@ class Kernel:
 
         Raises ArgumentCount, ArgumentKind, ArgumentType, ArgumentShape or DeviceMismatch, as a call does.
         """
+        expect("arrays", arrays, Iterable, "the inputs, in the order of the declaration")
         return contiguous_inputs(self.op, self.sizes, by_position(self.op, self.sizes, tuple(arrays), {}))[0]
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
@@ -206,8 +210,9 @@ class Kernel:
 
         Returns NumPy arrays.
 
-        Raises nothing.
+        Raises ArgumentKind if `results` is no list.
         """
+        expect("results", results, Iterable, "the outputs, in the order of the declaration")
         return list(results)
 
     def wait(self) -> None:
@@ -238,6 +243,20 @@ class Kernel:
         fixed = "".join(f" {n}={v}" for n, v in self.sizes.items())
         return f"<kernel {self.op.name}({inputs}) -> ({outputs}) for {self.target}{fixed}>"
 
+    def __copy__(self) -> Kernel:
+        """A kernel with options of its own, for the same code."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__, notes=set(self.notes))
+        return out
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        """The same: the code never changes, so both may use it."""
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        help = "send its text and compile there; for a CPU, `kernel.save(path)` and `andiron.load_kernel(path)`"
+        raise CannotSave("a kernel cannot be pickled: its code is loaded into this process", help=help)
+
     def prepare(self, sizes: Mapping[str, int] | None = None) -> Kernel:
         """Builds all variants now instead of at the first call.
 
@@ -246,8 +265,9 @@ class Kernel:
         Returns the kernel itself.
 
         Raises NoCompiler or CompilerFailed if a variant cannot be built. Raises DeviceMismatch if this machine cannot execute
-        the code. Raises SizeRefused if no variant is for these sizes.
+        the code. Raises SizeRefused if no variant is for these sizes, and ArgumentKind if `sizes` is no mapping.
         """
+        expect("sizes", sizes, (Mapping, NoneType), "the value of every size by name")
         for variant in self.variants if sizes is None else [self._choose(sizes)]:
             variant.load()
         return self

@@ -89,7 +89,7 @@ class SignatureDiffers(UserError):
 
 
 class CannotSave(UserError):
-    """A kernel that a file cannot hold: one for a GPU, or for the emulator.
+    """A kernel that a file cannot hold: one for a GPU, or for the emulator. No kernel can be pickled.
 
     Kernels for CPUs can be saved. `andiron build` writes the code of other kernels.
     """

@@ -73,6 +73,8 @@ def to_numpy(x: Any, tensor: Tensor) -> np.ndarray:
 
 def writable(x: Any, tensor: Tensor) -> np.ndarray:
     """`out` as a NumPy array that shares its memory. Raises as `to_numpy`, and OutputReadOnly."""
+    if isinstance(x, (np.generic, bool, int, float)):
+        raise OutputReadOnly(f"out `{tensor.name}` is a number, which no call can change", help=WRITABLE)
     array = to_numpy(x, tensor)
     if not array.flags.writeable and hasattr(x, "numpy"):
         # A DLPack view may be read-only though its owner is not; torch gives a writable one this way.
@@ -145,7 +147,9 @@ def _view(x: Any, tensor: Tensor) -> np.ndarray:
     if isinstance(x, (np.generic, bool, int, float)) and not tensor.shape:
         return np.asarray(x) if isinstance(x, np.generic) else from_python(x, tensor)
     if not hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        help = f"numpy.asarray(..., {_spelling(numpy_dtype(tensor.dtype))}) makes one" if isinstance(x, (list, tuple)) else None
+        listed = isinstance(x, (list, tuple))
+        way_out = "pass an array" if tensor.shape else "pass an array without axes, or a number"
+        help = f"numpy.asarray(..., {_spelling(numpy_dtype(tensor.dtype))}) makes one" if listed else way_out
         raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {tensor_text(tensor)}", help=help)
     device = getattr(x, "__dlpack_device__", None)
     if device is not None:

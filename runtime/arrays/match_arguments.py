@@ -44,10 +44,10 @@ def contiguous_inputs(
 ) -> tuple[list[np.ndarray], Back | None, tuple[str, ...]]:
     """Arrays as kernels take them, how results become the family of those given, and the names of copied inputs."""
     arrays, copied = [], []
-    for x, tensor in zip(args, op.inputs, strict=True):
-        array = to_numpy(x, tensor)
+    views = [to_numpy(x, tensor) for x, tensor in zip(args, op.inputs, strict=True)]
+    for array, tensor in zip(views, op.inputs, strict=True):
         if array.ndim != len(tensor.shape):
-            bind_sizes(op, [np.shape(a) for a in args], fixed)  # says what is wrong, before any copy
+            bind_sizes(op, [a.shape for a in views], fixed)  # says what is wrong, before any copy
         if not (array.flags.c_contiguous and array.flags.aligned):
             copied.append(tensor.name)
             try:
