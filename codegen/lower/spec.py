@@ -171,8 +171,8 @@ class View:
 class UnitDigit:
     """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`.
 
-    `index` empty: units told apart whose every result counts (atomic combination), whatever index it came from.
-    `also`: the index of the tiles, where `index` names the parts of a reduction over it that a later launch combines.
+    `index` empty: units told apart whose parts of a reduction all count (atomic combination).
+    `also`: the index of the tiles, where `index` is empty or names the parts of a reduction that a later launch combines.
     `nested`: units that only lines below tell apart have the same tile.
     """
 

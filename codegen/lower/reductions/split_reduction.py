@@ -105,8 +105,8 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
             known = known or _atomically(low, w, tile)
             subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
             computations.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
-            for n, _ in mine:
-                digits[before + n] = replace(digits[before + n], index="")
+            for n, a in mine:
+                digits[before + n] = replace(digits[before + n], index="", also=a.index)
         else:
             if w.reduction.kind in ("argmax", "argmin"):
                 raise NotYet(

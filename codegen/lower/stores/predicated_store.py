@@ -48,7 +48,8 @@ def guarded_store(
     stored_so = around([store])
     if view.form == "path":
         return stored_so
-    conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
+    alone = one_writer(ctx, focus, indices, view.buffer, atomic=computation.atomic is not None)
+    conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *alone)))
     return [If(conds, tuple(stored_so))] if conds else stored_so
 
 
@@ -71,10 +72,12 @@ def one_writer(
     buffer: str,
     among_lockstep: bool = True,
     innermost: str | None = None,
+    atomic: bool = False,
 ) -> tuple[Expr, ...]:
     """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`.
 
-    `innermost`: the level whose units store as a whole; units below one of these are no others.
+    innermost  the level whose units store as a whole; units below one of these are no others
+    atomic     what units store is combined there: results of units that combine their parts so all count
     """
 
     def counts(*levels: str) -> bool:
@@ -91,7 +94,7 @@ def one_writer(
             conds.append(-(ctx.number(levels)[0] % fastest))  # only lines that this nest lacks tell these units apart
     for d in focus.digits:
         told_apart.update(d.levels)
-        alike = d.index and d.index not in indices and d.also not in indices
+        alike = d.index not in indices and d.also not in indices and not (atomic and not d.index)
         if alike and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
             conds.append(-d.expr)
     for level in ctx.device.levels[top + 1 : last + 1]:

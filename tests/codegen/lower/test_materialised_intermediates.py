@@ -57,6 +57,10 @@ SHIFTED = op(
     "[N](A: f32[], B: f32[N]) -> (t1: f32[]) / t0 = A / t1 = t0 - (sum(n) B[n])",
     lambda a, b: (a - b.sum(),),
 )
+RAISED = op(
+    "[M, K](A: f32[M], B: f32[M, K]) -> (t1: f32[M]) / t0[m] = A[m] * 2 / t1[m] = (sum(k) B[m, k]) + t0[m]",
+    lambda a, b: (b.sum(1) + 2 * a,),
+)
 WHOLE_LESS = op(
     "[M, N](A: f32[M], B: f32[N]) -> (t1: f32[]) / t0 = sum(m) A[m] / t1 = t0 * t0 - (sum(n) B[n])",
     lambda a, b: (a.sum() * a.sum() - b.sum(),),
@@ -161,6 +165,11 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
     "a result and one of its sums": (TWO_SUMS, "keep t1, t1.sum1", (*CPUS, *GPUS)),
     # the launch that combines parts reads what the launch of the parts keeps
     "read by the launch after": (SHIFTED, "keep t0 / tile n: 4 -> block", GPUS),
+    "read by the launch after, made by blocks with other parts": (
+        RAISED,
+        "tile k: 2, m: 4 -> block by atomic / keep t0 in shared",
+        GPUS,
+    ),
     "a sum, read by the launch after": (WHOLE_LESS, "keep t0 / tile n: 4 -> block", GPUS),
     "a sum, read by the launch after, cores": (WHOLE_LESS, "keep t0 / tile n: 4 -> core by workspace", CPUS),
     # nests one after another make it each for itself
