@@ -105,8 +105,8 @@ def _expanded(value: Value, bodies: dict[str, Computation], order: dict[str, int
             point = ld.tensor, ld.indices
             readers[point] += 1
             if point not in raw:
-                w = bodies[ld.tensor]
-                raw[point] = substitute(w.value, dict(zip(map(Var, w.indices), ld.indices, strict=True)))
+                w, mapping = bodies[ld.tensor], _mapping(bodies[ld.tensor], ld.indices)
+                raw[point] = substitute(w.value, mapping) if mapping else w.value
                 todo.append(raw[point])
     if not raw:
         return value

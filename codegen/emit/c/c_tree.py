@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, ClassVar, TypeVar
 
 from ....dsl.source import Span
+from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
 
 _BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c == "_")})  # C text is ASCII
@@ -67,6 +68,12 @@ class _Shape:
 class Statement(_Shape):
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
+    @cached_property
+    def mentioned(self) -> tuple[str, ...]:
+        """The names that it mentions itself, without those of the statements in it. Comments count: a name that one speaks of
+        stays."""
+        return tuple(identifiers(" ".join(texts(self))))
+
 
 @dataclass(frozen=True)
 class Declaration(Statement):
@@ -118,6 +125,10 @@ class SetPart(Statement):
     part: str
     value: str
     TEXTS = ("word", "part", "value")
+
+    @cached_property
+    def mentioned(self) -> tuple[str, ...]:
+        return (*identifiers(" ".join(texts(self))), f"m_set_part_{self.element}")
 
 
 @dataclass(frozen=True)
@@ -225,17 +236,10 @@ def _changed(x: Any, change: Callable[[str], str]) -> Any:
     return x if x is None else change(x)
 
 
-def mentioned(s: Statement) -> list[str]:
-    """The names that a statement mentions itself, without those of the statements in it. Comments count: a name that one
-    speaks of stays."""
-    out = identifiers(" ".join(texts(s)))
-    return [*out, f"m_set_part_{s.element}"] if isinstance(s, SetPart) else out
-
-
 def all_mentioned(stmts: Iterable[Statement]) -> set[str]:
     found: set[str] = set()
     for s in stmts:
-        found.update(mentioned(s))
+        found.update(s.mentioned)
         for body in bodies(s):
             found |= all_mentioned(body)
     return found

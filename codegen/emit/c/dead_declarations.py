@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .c_tree import Declaration, Statement, map_bodies, mentioned
+from .c_tree import Declaration, Statement, map_bodies
 
 
 def remove_dead(stmts: Sequence[Statement], after: Collection[str] = ()) -> list[Statement]:
@@ -29,5 +29,5 @@ def live_statements(stmts: Sequence[Statement], after: Collection[str] = ()) -> 
         if isinstance(s, Declaration) and s.value is not None and s.name not in used and s.name not in after:
             continue
         out.append(map_bodies(s, block))
-        used.update(mentioned(s))
+        used.update(s.mentioned)
     return out[::-1], used

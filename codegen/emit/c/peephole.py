@@ -34,7 +34,6 @@ from .c_tree import (
     identifiers,
     map_bodies,
     map_texts,
-    mentioned,
     renamed,
     texts,
 )
@@ -70,7 +69,7 @@ def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, 
     out: list[Statement] = []
     known, other = dict(known), dict(other)
     for s in stmts:
-        if other and not other.keys().isdisjoint(mentioned(s)):
+        if other and not other.keys().isdisjoint(s.mentioned):
             s = map_texts(s, lambda text: renamed(text, other))
         if isinstance(s, Declaration) and _never_changes(s):
             said = s.name.rstrip(_DIGITS), s.const, s.type, s.value  # what has another name means something else
@@ -158,7 +157,7 @@ def _without_name(pointer: Declaration, user: Statement) -> Statement | None:
     """The statement with the address in place of the pointer; None if it uses it otherwise than the rule says."""
     name, address = pointer.name, str(pointer.value)
     base, plus, index = address.partition(" + ")
-    if not plus or not base.isidentifier() or mentioned(user).count(name) != 1:
+    if not plus or not base.isidentifier() or user.mentioned.count(name) != 1:
         return None
     shown = " ".join(texts(user))
     if f"{name}[0]" in shown:

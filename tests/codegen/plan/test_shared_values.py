@@ -209,3 +209,11 @@ def test_the_library_shares_nothing_so_that_its_texts_stay():
         if any(isinstance(v, Shared) for v in walk(value))
     ]
     assert not shared
+
+
+def test_what_is_read_at_its_own_indices_is_taken_as_it_is(monkeypatch):
+    """A statement is read again for each value that is materialised for its readers: copies of it would be most of the work."""
+    monkeypatch.setattr(inlining, "substitute", None)
+    module = loads(squares(6, "Y[i, j] = @"))
+    program = compile_program(module, module.ops["g"], None, module.device("cpu:avx2")).program
+    assert len(program.launches) == 1

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from andiron.codegen.emit.c.c_tree import Assign, Block, Comment, Declaration, Declarations, ExprStatement, For, If
+from andiron.codegen.emit.c.c_tree import (
+    Assign,
+    Block,
+    Comment,
+    Declaration,
+    Declarations,
+    ExprStatement,
+    For,
+    If,
+    SetPart,
+    all_mentioned,
+)
 from andiron.codegen.emit.c.dead_declarations import live_statements, remove_dead
+
+from ....support.count_calls import calls
 
 
 def const(name: str, value: str) -> Declaration:
@@ -42,3 +55,13 @@ def test_the_names_that_statements_mention_come_with_them():
     assert len(stmts) == 2
     assert {"x", "y", "c", "f", "z"} <= used
     assert not {"a", "n"} & used
+
+
+def test_the_text_of_a_statement_is_read_for_names_once():
+    stmts = [
+        If("c < 1", [ExprStatement("f(z)"), SetPart("i8", "w", "3", "v")]),
+        *(Assign(f"x[{n}]", "y + 1") for n in range(20)),
+    ]
+    first, second = (calls(lambda: all_mentioned(stmts)) for _ in range(2))
+    assert 2 * second < first
+    assert {"c", "f", "z", "w", "v", "m_set_part_i8", "x", "y"} <= all_mentioned(stmts)
