@@ -66,11 +66,11 @@ def lower_launches(context: LoweringContext, op: Op, parts: Sequence[CompletePar
     while queue:
         computations, tree = queue.pop(0)
         body = _lowered(context, computations, tree)
-        for first, _ in context.preceding_launches:
+        for first in context.preceding_launches:
             context.launches.append(_lowered(context, first, None))
         context.preceding_launches.clear()
         context.launches.append(body)
-        queue = [*((computations, None) for computations, _ in context.following_launches), *queue]
+        queue = [*((following, None) for following in context.following_launches), *queue]
         context.following_launches.clear()
     context.attempts.lowered = ""
     return make_program(op, context, context.launches)

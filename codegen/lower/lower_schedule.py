@@ -300,7 +300,7 @@ class Lowering:
 
     def read_afterwards(self, focus: Focus, tensor: str, below: Node) -> bool:
         """Does a launch that follows from a split, above or below, read the tensor for the results that it combines?"""
-        if any(tensor in w.reads for computations, _ in self.ctx.following_launches for w in computations):
+        if any(tensor in w.reads for computations in self.ctx.following_launches for w in computations):
             return True
         readers = [w for w in focus.computations if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
         return any(

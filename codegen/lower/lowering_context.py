@@ -20,8 +20,6 @@ from ..schedule.schedule_fallback import ScheduleAttempts
 from ..schedule.synthetic_spans import with_spans
 from .schedule_trace import ScheduleTrace
 
-PlannedLaunch = tuple[tuple[Computation, ...], tuple]  # computations, lines
-
 
 @dataclass
 class UnalignedVariant:
@@ -51,8 +49,8 @@ class LoweringContext:
     combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
-    preceding_launches: list[PlannedLaunch] = field(default_factory=list)
-    following_launches: list[PlannedLaunch] = field(default_factory=list)  # of split reductions
+    preceding_launches: list[tuple[Computation, ...]] = field(default_factory=list)  # of split reductions, as the next
+    following_launches: list[tuple[Computation, ...]] = field(default_factory=list)
     filled_lines: dict[object, tuple] = field(default_factory=dict)  # key of a node -> the block that completion gives it
     filled_trees: dict[object, Node] = field(default_factory=dict)  # the same as trees, of copies
     shared_out: dict[object, Node] = field(default_factory=dict)  # key of a `keep` -> how units share out what its block leaves

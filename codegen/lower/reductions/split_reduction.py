@@ -178,7 +178,7 @@ def _in_parts(
     names = tuple((known or ctx.fresh(f"{index}_tile"), count) for (index, count), known in both)
     parts = ctx.fresh(w.result.lower() + "_parts")
     _workspace(low, parts, w, names)
-    ctx.following_launches.append(((_finish(low, w, parts, names),), ()))
+    ctx.following_launches.append((_finish(low, w, parts, names),))
     return SplitPartials(tile.span, parts, names)
 
 
@@ -210,11 +210,9 @@ def _atomically(low: Lowering, w: Computation, tile: Tile) -> SplitPartials:
             last = Computation(
                 o.tensor, w.indices, value, None, ranges, span=o.span or w.span, fused=w.fused, subscripts=o.indices
             )
-            ctx.following_launches.append(((last,), ()))
+            ctx.following_launches.append((last,))
     start = tuple((i, extents[i]) for i in subscripts)
-    ctx.preceding_launches.append(
-        ((Computation(target, subscripts, neutral_value(kind, dtype), None, start, span=w.span),), ())
-    )
+    ctx.preceding_launches.append((Computation(target, subscripts, neutral_value(kind, dtype), None, start, span=w.span),))
     return SplitPartials(tile.span, target)
 
 
