@@ -14,12 +14,12 @@ from ...dsl.errors.verify import NotVerified
 from ...dsl.op import Op
 from ...dsl.source import Span
 from ..abi import chosen, programs
+from ..analysis.instances import Instance, derived_sizes, instances
 from ..interpret.machine import Fault
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Stmt
 from .exactly_once import check_once, point_count
 from .field_elements import ValueBudgetExceeded
-from .instances import Instance, derived_sizes, instances
 from .well_formed import check_well_formed
 
 WORK = 12_000_000  # values: that are computed in all, some seconds; an instance may take a sixth [limit]

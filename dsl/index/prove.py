@@ -120,15 +120,36 @@ def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
     return context if isinstance(context, Assumptions) else Assumptions(lambda: context)
 
 
+def without_isl(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool | None:
+    """As `always`, but isl is not asked, which may take a thousand times as long as all else: None where neither a proof nor a
+    counterexample was found."""
+    return _positive(cond) or _without_isl(cond, _facts_of(context), cond.known)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _without_isl(cond: Expr, facts: Assumptions, known: frozenset[Known]) -> bool | None:
+    return _answer(cond, facts, known, False)
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def _always(cond: Expr, facts: Assumptions, known: frozenset[Known]) -> bool:
+    return _answer(cond, facts, known, True) is True
+
+
+def _answer(cond: Expr, facts: Assumptions, known: frozenset[Known], exact: bool) -> bool | None:
     seen = _SEEN.get(cond)
     if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, known | facts.known):
         return False
     parts = [c for c in conjuncts(cond) if not _positive(c)]
     quotients = _quotients(cond, facts.parts)
     parts = [c for c in parts if not _follows(c, (*facts.parts, *quotients))]
-    return not any(_solvable((-c - 1,), facts, quotients, cond) for c in parts)
+    unknown = False
+    for c in parts:
+        solvable = _solvable((-c - 1,), facts, quotients, cond, exact)
+        if solvable:
+            return False
+        unknown |= solvable is None
+    return None if unknown else True
 
 
 def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
@@ -197,7 +218,7 @@ def _feasible(constraints: tuple[Expr, ...], facts: Assumptions, known: frozense
     seen = _SEEN.get(constraints)
     if seen is not None and _holds_as_seen((*constraints, *facts.conds), seen, known | facts.known):
         return True
-    return _solvable(constraints, facts, (), constraints)
+    return _solvable(constraints, facts, (), constraints) is not False
 
 
 def known_of(expressions: Iterable[Expr]) -> frozenset[Known]:
@@ -205,8 +226,13 @@ def known_of(expressions: Iterable[Expr]) -> frozenset[Known]:
     return frozenset().union(*[e.known for e in expressions])
 
 
-def _solvable(constraints: Iterable[Expr], facts: Assumptions, more: Iterable[Expr], asked: Asked) -> bool:
-    """Whether there may be values for which all are >= 0. `asked`: the condition that fails there, or those that hold there."""
+def _solvable(
+    constraints: Iterable[Expr], facts: Assumptions, more: Iterable[Expr], asked: Asked, exact: bool = True
+) -> bool | None:
+    """Whether there may be values for which all are >= 0; None where only isl, which is asked if `exact`, could tell.
+
+    asked   the condition that fails there, or those that hold there
+    """
     rest = []
     parts = [part for whole in constraints for part in conjuncts(whole)]
     for c in dict.fromkeys((*parts, *facts.parts, *[part for whole in more for part in conjuncts(whole)])):
@@ -222,6 +248,8 @@ def _solvable(constraints: Iterable[Expr], facts: Assumptions, more: Iterable[Ex
         return True
     if _contradicts(rest[0], rest[1:]):
         return False
+    if not exact:
+        return None
     groups = _groups(rest)
     return not any(is_empty(text_of(group)) for group in groups if len(groups) == 1 or feasible_point(group) is None)
 

@@ -53,8 +53,10 @@ def run(args: argparse.Namespace) -> int:
         return _mappings(kernel, args.json)
     compiled = _compiled(kernel)
     choices = kernel.variants[0].facts.get("choices", ())
+    coverage = kernel.variants[0].facts.get("coverage", "")
     if args.json:
         said = {"compiled": _as_json(compiled)} if compiled else {}
+        said |= {"coverage": coverage} if coverage else {}
         why = {"choices": [asdict(c) for c in choices]} if choices else {}
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from ...runtime.report import report_table
 
     print(show_trace(kernel.trace))
-    print(report_table([*kernel.report.rows(), *_rows(compiled)]))
+    print(report_table([*kernel.report.rows(), *([("coverage", coverage)] if coverage else []), *_rows(compiled)]))
     if args.candidates:
         from ...codegen.autoschedule.report import show_launch_report
 

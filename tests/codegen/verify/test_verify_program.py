@@ -8,10 +8,10 @@ from collections.abc import Callable
 import andiron
 import pytest
 from andiron.codegen import pipeline
+from andiron.codegen.analysis.instances import Instance, instances
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import AllReduce, Stmt, Store
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify.instances import Instance, instances
 from andiron.codegen.verify.verify_program import smaller_sizes, verify
 from andiron.dsl.errors import InternalError, UserError
 from andiron.dsl.errors.verify import NotVerified

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 
 from ...dsl.index.expr import Expr, Fn, as_expr
 from ...dsl.op import Op
+from ...dsl.support.cached import cached_property
 from ..abi import programs
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt
+from ..ir.tile_visitors import statements
 
 # elements: of open sizes, small odd numbers [estimate; test_the_first_sizes_are_small_odd_numbers]
 _ODD = (3, 5, 7, 2, 3, 5, 2, 3)
 _LARGEST = 1 << 17  # elements: the largest size of an instance [limit]
 _SMALL = 40  # elements: the largest of a small size [estimate; test_more_than_a_tile_if_that_is_small]
+_LARGEST_TILE = 1 << 12  # elements: the largest tile of which more than one is looked at without a search [limit]
 _EXTENTS = 48  # extents: of a program that are considered [limit]
 _ROUNDS = 8  # rounds: of correcting sizes that the op excludes [limit]
 
@@ -88,6 +91,45 @@ def instances(program: Program, op: Op) -> list[Instance]:
     return list(found.values())
 
 
+def few_instances(program: Program, op: Op) -> Iterator[Instance]:
+    """Three at most, which take no search: small odd sizes, a little more than the smallest tiles, more than the largest."""
+    names = [v.name for v in op.dims]
+    most = {level: min(3, program.device.level(level).most or 3) for level, _ in program.finite}
+    units = {level: n for level, n in most.items() if n > 1}
+    fit = _InstanceSearch(program, op, units)
+    base = fit.mended({n: _ODD[i % len(_ODD)] for i, n in enumerate(names)})
+    if base is None:
+        base = fit.mended(dict.fromkeys(names, 16 if len(names) < 4 else 4))
+    if base is None:
+        return
+    yield Instance("odd sizes", base, units)
+    if not names:
+        return
+    tiles: dict[str, set[int]] = {n: set() for n in names}
+    for extent, piece in _stated_quotients(program):
+        for v in extent.variables():
+            if v.name in tiles:
+                tiles[v.name].add(piece)
+    small = {n: min((x + 1 for x in tiles[n] if base[n] < x + 1 <= _SMALL), default=base[n]) for n in names}
+    large = {n: max((x + 1 for x in tiles[n] if x <= _LARGEST_TILE), default=small[n]) for n in names}
+    last = base
+    for why, wanted in (("more than a tile of each", small), ("more than the largest tile of each", large)):
+        sizes = dict(base)
+        for n in names:  # one by one, where the op takes it
+            if fit.holds({**sizes, n: wanted[n]}, units):
+                sizes[n] = wanted[n]
+        if sizes != last:
+            yield Instance(why, sizes, units)
+            last = sizes
+
+
+def _stated_quotients(program: Program) -> Iterator[tuple[Expr, int]]:
+    """What the numbers of units and the ends of loops divide, as they are stated."""
+    for launch in program.launches:
+        for e in (*(u.count for u in launch.units), *(s.stop for s in statements(launch.body) if isinstance(s, For))):
+            yield from _quotients(e)
+
+
 def derived_sizes(program: Program, op: Op, sizes: Mapping[str, int], units: Mapping[str, int]) -> Sizes:
     """Sizes with those derived from them, and the numbers of units."""
     known = dict(sizes)
@@ -110,7 +152,10 @@ class _InstanceSearch:
     def __post_init__(self) -> None:
         declared = {v.name: v for v in self.program.dims}
         self.bounds = {v.name: declared.get(v.name, v).interval for v in self.op.dims}
-        self.extents = _extents(self.program)
+
+    @cached_property
+    def extents(self) -> list[tuple[Expr, int]]:
+        return _extents(self.program)
 
     def excluded(self, sizes: Mapping[str, int], units: Mapping[str, int]) -> Expr | None:
         """An expression that is negative, and must not be."""

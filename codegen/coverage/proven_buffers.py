@@ -1,0 +1,163 @@
+"""Which buffers are proven, for all sizes, to be written where they are read (`prove_coverage`).
+
+WHOLE      a buffer of the program all of which one launch stores is written wherever a later launch reads it
+ONE_UNIT   units that cannot synchronise store different elements, where an element determines the unit: all digits of the unit
+           are in its coordinates, each larger than all those below it together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dsl.index.expr import Expr, Var, as_expr
+from ..ir.program import Program
+from ..ir.tile_ir import Buffer, For, Launch, Let, Units
+from .accesses import WRITE, Access, BufferAccesses, different
+from .prove_coverage import Prover, any_element, fused_pair, is_covered
+from .scopes import Order, Scope, apart_units, order_of, scope_of
+from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, with_constant_digits
+
+
+def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:
+    return all(_read_proven(program, domains, of, r, prover) for r in different(of.reads))
+
+
+def _read_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, r: Access, prover: Prover) -> bool:
+    """First by writes of the same iteration of all loops around both, then by those of earlier ones too."""
+    launch = domains.launch
+    here: list[tuple[Access, Scope, For | None]] = []
+    earlier: list[tuple[Access, Scope, For | None]] = []
+    for w in of.writes:
+        order = order_of(program, launch, w, r)
+
+        def scope(steps: int, w: Access = w, order: Order = order) -> Scope:
+            return scope_of(program, launch, of.buffer, w.path[:steps], order.one_unit)
+
+        if order.here:
+            here.append((w, scope(order.common), None))
+        for n in order.loops:
+            loop = w.path[n]
+            assert isinstance(loop, For)
+            earlier.append((w, scope(n), loop))
+    try:
+        read = domains.begin(r)
+        for writes in [here] if not earlier else [here, here + earlier]:
+            begun = _begun(domains, writes)
+            wanted = read.domain()
+            if is_covered(wanted.coords, wanted.conds, _domains(begun), prover):
+                return True
+    except NotSymbolic:
+        pass
+    return False
+
+
+def _begun(domains: LaunchDomains, writes: Sequence[tuple[Access, Scope, For | None]]) -> list[BegunDomain]:
+    out = []
+    for w, scope, earlier in writes:
+        try:
+            out.append(domains.begin(w, scope, earlier))
+        except NotSymbolic:
+            continue
+    return out
+
+
+def _domains(begun: Sequence[BegunDomain]) -> list[Domain]:
+    out = []
+    for b in begun:
+        try:
+            out.append(b.domain())
+        except NotSymbolic:
+            continue
+    return out
+
+
+def is_proven(
+    program: Program, buffer: Buffer, launches: Sequence[tuple[LaunchDomains, BufferAccesses]], prover: Prover
+) -> bool:
+    """WHOLE, ONE_UNIT. `launches`: the accesses of all buffers, in the order of the launches."""
+    stored = False
+    for domains, of in launches:
+        if of.buffer is not buffer:
+            continue
+        here = not stored and _stored_wholly(domains, of, prover)
+        if (of.reads or of.writes) and not stored and not here:
+            return False
+        if here and not are_reads_proven(program, domains, of, prover):
+            return False
+        stored = True
+        apart = [u for u in apart_units(program, domains.launch) if u.count.constant != 1]
+        if of.writes and apart and not _by_one_unit(domains, of, apart):
+            return False
+    return stored
+
+
+def _all(launch: Launch) -> Scope:
+    """Around a buffer of the program: its elements are the same for all units."""
+    return Scope(frozenset(), frozenset(u.var.name for u in launch.units), frozenset(), 0)
+
+
+def _stored_wholly(domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:
+    if not of.writes or any(w.kind != WRITE for w in of.writes):
+        return False
+    element, facts = any_element(of.buffer.shape)
+    begun = _begun(domains, [(w, _all(domains.launch), None) for w in of.writes])
+    return is_covered(element, facts, _domains(begun), prover)
+
+
+def _by_one_unit(domains: LaunchDomains, of: BufferAccesses, apart: Sequence[Units]) -> bool:
+    """ONE_UNIT, and the same unit reads it there, in the same iteration."""
+    if len(of.writes) != 1:
+        return False
+    (w,) = of.writes
+    if any(r.coords != w.coords or not _around_both(r, w) for r in of.reads):
+        return False
+    try:
+        d = with_constant_digits(domains.begin(w, _all(domains.launch)).domain())
+    except NotSymbolic:
+        return False
+    coords = list(d.coords)
+    while (pair := fused_pair(coords)) is not None:
+        coords[pair[0]] = function_of(coords[pair[0]]).args[0]  # type: ignore[union-attr]
+        del coords[pair[1]]
+    known: set[Var] = set()
+    for c in coords:
+        known |= _determined(c, d)
+    for v in d.free:
+        base = _unit(v, apart)
+        if base is None or v in known:
+            continue
+        if -as_expr(v) not in d.conds:  # one unit for all
+            return False
+    return True
+
+
+def _unit(v: Var, apart: Sequence[Units]) -> str | None:
+    """The unit of which the variable is a digit."""
+    return next((u.var.name for u in apart if v.name.split("'")[0] == u.var.name), None)
+
+
+def _determined(c: Expr, d: Domain) -> set[Var]:
+    """Free variables that are determined by the coordinate's value."""
+    terms = [(a, k) for a, k in c.terms if isinstance(a, Var) and a in d.free]
+    if len(terms) < len(c.terms):
+        return set()
+    fixed = {a for a, _ in terms if a.interval == (0, 0)}
+    below = 0
+    for a, k in sorted((x for x in terms if x[0] not in fixed), key=lambda x: x[1]):
+        if k <= below:
+            return set()
+        high = a.hi
+        if high is None:
+            below = -1
+            continue
+        if below < 0:
+            return set()
+        below += k * high
+    return {a for a, _ in terms}
+
+
+def _around_both(r: Access, w: Access) -> bool:
+    """Whether all variables of the coordinates are those of steps around both."""
+    shared = {s.var.name for a, s in zip(r.path, w.path, strict=False) if a is s and isinstance(s, For | Let)}
+    inner = {s.var.name for s in (*r.path, *w.path) if isinstance(s, For | Let)} - shared
+    return not any(v.name in inner for c in w.coords for v in c.variables())
