@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from andiron.codegen.analysis.instances import few_instances
 from andiron.codegen.coverage.check_coverage import POINTS, check_coverage
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.program import Program
@@ -16,9 +19,10 @@ from andiron.dsl.errors.coverage import ElementNotCovered
 from andiron.dsl.module import loads, std_device
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise
+from andiron.tools import cli
 
-from ...support.programs.broken_programs import CASES, PROGRAMS, read
 from ...support.library.cases import library
+from ...support.programs.broken_programs import CASES, PROGRAMS, read
 
 UNCOVERED = {"uninitialised", "never-written"}
 
@@ -218,3 +222,23 @@ def test_what_takes_too_many_points_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("andiron.codegen.coverage.check_coverage.POINTS", 10)
     op, program = read(PROGRAMS["gpu atomic"])
     assert check_coverage(program, op, None) == "`Y`: too large to be checked"
+
+
+def test_explain_lists_what_is_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "columns.sched"
+    file.write_text("op columns[M, N](X: f32[M, N]) -> (Y: f32[N]):\n    Y[n] = sum(m) X[m, n]\n", encoding="utf-8")
+    assert cli.main(["explain", str(file), "--target", "cpu:avx2"]) == 0
+    row = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("coverage"))
+    assert row.split(None, 1)[1].startswith("`Y`: elements checked at M=3, N=5, 3 cores and at ")
+    assert cli.main(["explain", str(file), "--target", "cpu:avx2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["coverage"].endswith("not proven for all sizes")
+    file.write_text("op rows[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n", encoding="utf-8")
+    assert cli.main(["explain", str(file), "--target", "emulate:sm_80", "--json"]) == 0
+    assert "coverage" not in json.loads(capsys.readouterr().out)
+
+
+def test_few_instances_take_no_search() -> None:
+    """Small odd sizes, a little more than small tiles, more than the largest: where the op takes them."""
+    op, program = read(PROGRAMS["gpu staged"])
+    sizes = [dict(x.sizes) for x in few_instances(program, op)]
+    assert sizes == [{"M": 3, "N": 5, "K": 7}, {"M": 9, "N": 9, "K": 7}, {"M": 9, "N": 9, "K": 5}]
