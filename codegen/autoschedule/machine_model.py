@@ -227,9 +227,14 @@ def _with_blocks(device: Device) -> MachineModel | None:
     return MachineModel(device, outer, group, lane, home, staging, register, cache)
 
 
+def core_level(device: Device) -> Level | None:
+    """The outermost finite units that tiles go to: the focus begins at the outermost level, which has no tiles."""
+    return next((x for x in device.levels[1:] if x.units == "finite"), None)
+
+
 def _with_cores(device: Device) -> MachineModel | None:
     """Finite units that share a memory, each with vectors of lanes and caches of its own."""
-    cores = next((x for x in device.levels if x.units == "finite"), None)
+    cores = core_level(device)
     lane, home, register = device.levels[-1], device.memories[0], device.memories[-1]
     if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
         return None

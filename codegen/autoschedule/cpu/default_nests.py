@@ -28,7 +28,7 @@ from ...plan.computations import Computation, fused_name, plain_index
 from ...plan.group_launches import group_launches, is_one_launch
 from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
-from ..machine_model import block_machine
+from ..machine_model import block_machine, core_level
 from .matmul_model import square_transpose
 from .row_caching import cache_for, cached_rows
 
@@ -45,7 +45,7 @@ ARGUMENTS = ("argmax", "argmin")
 def cores_and_lanes(device: Device) -> tuple[Level, Level] | None:
     """The levels that these nests are for, where the device has them."""
     lane = device.levels[-1]
-    cores = next((x for x in device.levels if x.units == "finite"), None)
+    cores = core_level(device)
     return (cores, lane) if cores is not None and lane.siblings == "lockstep" and lane.bytes else None
 
 

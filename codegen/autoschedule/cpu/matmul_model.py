@@ -20,6 +20,7 @@ from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, fused_name, plain_index
 from ...plan.derived_names import StagedCopy
+from ..machine_model import core_level
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ def matmul_of(
 
 
 def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> InstrMatch | None:
-    cores = next((x for x in device.levels if x.units == "finite"), None)
+    cores = core_level(device)
     copy = Computation(StagedCopy(wide.tensor), (k, n), wide, None, tuple(extents.items()))
     return square_transpose(device, copy, {n, k}, cores) if cores is not None else None
 
