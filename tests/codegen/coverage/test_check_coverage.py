@@ -11,6 +11,7 @@ from andiron.codegen.analysis.instances import few_instances
 from andiron.codegen.coverage.check_coverage import POINTS, check_coverage
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.program import Program
+from andiron.codegen.lower.addressing import edge_conds
 from andiron.codegen.lower.reductions import reduce_element
 from andiron.codegen.lower.spec import Range
 from andiron.codegen.lower.stores import predicated_store
@@ -136,7 +137,8 @@ def test_programs_that_lowering_made_are_refused(text: str, program: str, messag
 def test_a_copy_that_is_read_before_the_iteration_that_writes_it() -> None:
     text, program, _ = LANES_WITHOUT_A_COPY
     right = program.replace("lane % 4 <= 2", "lane % 4 <= 3").replace("lane < 8", "lane < 1")
-    assert check_coverage(*reversed(program_of(text, right)), None) == ""
+    op, program_ = program_of(text, right)
+    assert check_coverage(program_, op, None) == ""
     early = right.replace(
         "            if lane % 4 <= 3:\n                for m1 in 0 .. 2:\n                    if 2*m + m1 < M:\n"
         "                        y_l2[m1] = A[2*m + m1] + A[2*m + m1]\n            for m2 in 0 .. min(2, M - 2*m):\n",
@@ -161,7 +163,7 @@ def compiled(op: str, lines: str, device: str) -> CompiledProgram:
 
 
 def test_a_guard_that_lets_one_too_few_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule, lines = predicated_store.edge_conds, "tile m: 8\n    tile m: 1 -> lane"
+    rule, lines = edge_conds, "tile m: 8\n    tile m: 1 -> lane"
     assert compiled(SUM, lines, "cpu:avx2").report["coverage"] == ""
     monkeypatch.setattr(predicated_store, "edge_conds", lambda focus, indices: tuple(c - 1 for c in rule(focus, indices)))
     compiled(SUM, "tile m: 4 -> core", "cpu:avx2")  # no guard is needed: the loop ends at the edge
@@ -221,7 +223,7 @@ def test_what_takes_too_many_points_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     assert POINTS > 10
     monkeypatch.setattr("andiron.codegen.coverage.check_coverage.POINTS", 10)
     op, program = read(PROGRAMS["gpu atomic"])
-    assert check_coverage(program, op, None) == "`Y`: too large to be checked"
+    assert check_coverage(program, op, None) == "`Y`: not proven, and checked at no sizes"
 
 
 def test_explain_lists_what_is_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,3 +244,23 @@ def test_few_instances_take_no_search() -> None:
     op, program = read(PROGRAMS["gpu staged"])
     sizes = [dict(x.sizes) for x in few_instances(program, op)]
     assert sizes == [{"M": 3, "N": 5, "K": 7}, {"M": 9, "N": 9, "K": 7}, {"M": 9, "N": 9, "K": 5}]
+
+
+def test_a_size_of_zero_that_something_divides_by() -> None:
+    """The first sizes leave an axis without elements (Q = 0)."""
+    text = "op w[H](X: f32[H]) -> (Y: f32[3, Q]) where Q = H - 3:\n    Y[m, n] = X[n] + m\n"
+    program = """\
+program w(H) on cpu:avx2
+let Q: 0.. = H - 3
+finite core: cores
+require H >= 3
+input X: f32[H] in dram of socket strides (1) size H
+output Y: f32[3, Q] in dram of socket strides (Q, 1) size 3*Q
+
+launch w_Y over core core < cores:
+    for m in core .. (3*Q)/Q step cores:
+        for n in 0 .. Q:
+            Y[m, Q - n - 1] = X[n]
+"""
+    op, program_ = program_of(text, program)
+    assert check_coverage(program_, op, None) == "`Y`: not proven, and checked at no sizes"
