@@ -59,7 +59,9 @@ def _remark(checked: dict[str, list[Instance]]) -> str:
 
 
 def _where(sizes: Sequence[str]) -> str:
-    return f"elements checked at {' and at '.join(sizes)}, not proven for all sizes" if sizes else "not proven, and checked at no sizes"
+    if not sizes:
+        return "not proven, and checked at no sizes"
+    return f"elements checked at {' and at '.join(sizes)}, not proven for all sizes"
 
 
 def _listed(buffers: Sequence[str]) -> str:
