@@ -1,5 +1,6 @@
 """Which buffers are proven, for all sizes, to be written where they are read (`prove_coverage`).
 
+FILLED     all of a unit's own buffer is written where what reads it stands, by loops over its dimensions without conditions
 WHOLE      a buffer of the program all of which one launch stores is written wherever a later launch reads it
 ONE_UNIT   units that cannot synchronise store different elements, where an element determines the unit: all digits of the unit
            are in its coordinates, each larger than all those below it together
@@ -9,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, For, Launch, Let, Units
-from .accesses import WRITE, Access, BufferAccesses, different
+from .accesses import WRITE, Access, BufferAccesses, Guard, different
 from .prove_coverage import Prover, any_element, fused_pair, is_covered
 from .scopes import Order, Scope, apart_units, order_of, scope_of
-from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, with_constant_digits
+from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, variable_of, with_constant_digits
 
 
 def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:
@@ -25,6 +26,8 @@ def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesse
 def _read_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, r: Access, prover: Prover) -> bool:
     """First by writes of the same iteration of all loops around both, then by those of earlier ones too."""
     launch = domains.launch
+    if any(_fills(program, launch, w, r) for w in of.writes):
+        return True
     here: list[tuple[Access, Scope, For | None]] = []
     earlier: list[tuple[Access, Scope, For | None]] = []
     for w in of.writes:
@@ -49,6 +52,28 @@ def _read_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, r
     except NotSymbolic:
         pass
     return False
+
+
+def _fills(program: Program, launch: Launch, w: Access, r: Access) -> bool:
+    """FILLED"""
+    depth = program.device.depth(w.buffer.level)
+    if any(program.device.depth(u.level) > depth for u in launch.units):
+        return False
+    order = order_of(program, launch, w, r)
+    own = w.path[order.common :]
+    if not order.here or any(isinstance(s, Guard) for s in own):
+        return False
+    ends = {s.var: s.stop if (s.start, s.step) == (ZERO, ONE) else ZERO for s in own if isinstance(s, For)}
+    for d, (c, extent) in enumerate(zip(w.coords, w.buffer.shape, strict=True)):
+        v = variable_of(c)
+        if w.extent > 1 and d == len(w.coords) - 1:
+            if c != ZERO or extent.constant != w.extent:
+                return False
+        elif c == ZERO and extent == ONE:
+            continue
+        elif v is None or extent.constant is None or ends.pop(v, None) != extent:
+            return False
+    return all((stop.constant or 0) > 0 for stop in ends.values())
 
 
 def _begun(domains: LaunchDomains, writes: Sequence[tuple[Access, Scope, For | None]]) -> list[BegunDomain]:
