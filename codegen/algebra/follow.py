@@ -1,0 +1,329 @@
+"""Whether a reduction can follow another one over the same index, and the correction that this takes.
+
+A *statistic* is a reduction a = combine(t) f[t]. A *dependent* reduction reads it: b = sum(t) F(x[t], a). In one pass over t, F
+is evaluated at the running value of a. When a becomes a', the partial result b is corrected:
+
+    b' = b * C(a, a')   is right where   F(x, a') = F(x, a) * C(a, a')   for every x
+
+C may not depend on t. Two functions decide this and give C. They call each other:
+
+    scale(v)   c with v' = v * c, where v' is v at the new statistic      shift(v)   c with v' = v + c
+    a          a' / a                                                     a          a' - a
+    u*w, u/w   scale(u) * scale(w), scale(u) / scale(w)                   u+w, u-w   shift(u) + shift(w), shift(u) - shift(w)
+    exp(u)     exp(shift(u))                                              log(u)     log(scale(u))
+    u+w        scale(u), if it is scale(w)                                u*w        shift(u) * w, if w is the same for all t
+    max(u, w)  scale(u), if it is scale(w) and positive                   max(u, w)  shift(u), if it is shift(w)
+
+A sum is corrected by a factor, a maximum or minimum by a term: addition distributes over these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import DType
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, children, copied, loads
+
+_ROUNDING = ("floor", "ceil", "round", "trunc")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_POSITIVE = ("exp", "exp2")
+_NONNEGATIVE = ("abs", "relu", "sqrt", "sigmoid", "exp", "exp2")
+
+
+class DoesNotFollow(Exception):
+    """The reason in words, as the end of a sentence that begins with the reduction's name."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """The running value of a reduction.
+
+    body       what it combines      nonnegative   whether its value is never below 0
+    previous   the load of its value before the new elements, from the load of its value after them
+    """
+
+    body: Value
+    previous: Callable[[Load], Load]
+    nonnegative: bool = False
+
+
+@dataclass(frozen=True)
+class Correction:
+    """`fn`: how the partial result takes the value: "mul" or "add"."""
+
+    fn: str
+    value: Value
+
+
+def correction(kind: str, value: Value, statistics: dict[str, Statistic], reduced: frozenset[str]) -> Correction:
+    """The correction of a reduction of `value`, as its statistics change. Raises DoesNotFollow.
+
+    kind         of the reduction           reduced   the indices that it goes over, of which the correction is free
+    statistics   by the name that `value` loads them by, at indices that are not reduced
+    """
+    value = copied(value)
+    if kind == "sum":
+        found = _Derivation(statistics, reduced).scale(value)
+        return Correction("mul", Const(1, value.dtype) if found is None else found)
+    if kind in ("max", "min"):
+        found = _Derivation(statistics, reduced).shift(value)
+        return Correction("add", Const(0, value.dtype) if found is None else found)
+    raise DoesNotFollow(f"is a `{kind}`, and partial results of that have no correction")
+
+
+def is_nonnegative(v: Value, known: Callable[[Load], bool] = lambda load: False) -> bool:
+    """Whether a value is never below 0 (NaN aside), by its operators. `known`: loads that are not."""
+    match v:
+        case Const():
+            return v.value >= 0
+        case Load():
+            return known(v)
+        case Cast():
+            return is_nonnegative(v.arg, known)
+        case Apply(fn="where", args=(_, u, w)):
+            return is_nonnegative(u, known) and is_nonnegative(w, known)
+        case Apply(fn="mul", args=(u, w)) if u == w:
+            return True
+        case Apply(fn="mul" | "div" | "add" | "min", args=(u, w)):
+            return is_nonnegative(u, known) and is_nonnegative(w, known)
+        case Apply(fn="max", args=(u, w)):
+            return is_nonnegative(u, known) or is_nonnegative(w, known)
+        case Apply():
+            return v.fn in _NONNEGATIVE
+    return False
+
+
+class _Derivation:
+    """`None` stands for what does not change: the factor 1, the term 0."""
+
+    def __init__(self, statistics: dict[str, Statistic], reduced: frozenset[str]) -> None:
+        self.statistics, self.reduced = statistics, reduced
+
+    # ------------------------------------------------------------ what varies
+
+    def varies(self, v: Value) -> bool:
+        """Whether the value reads a statistic."""
+        return any(load.tensor in self.statistics for load in loads(v))
+
+    def _indices(self, v: Value) -> set[str]:
+        match v:
+            case Load():
+                mine = {x.name for e in v.indices for x in e.variables()}
+            case IndexValue():
+                mine = {x.name for x in v.expr.variables()}
+            case Masked():
+                mine = {x.name for c in v.conds for x in c.variables()}
+            case _:
+                mine = set()
+        return mine.union(*map(self._indices, children(v)))
+
+    def _statistic(self, load: Load) -> Statistic:
+        both = self._indices(load) & self.reduced
+        if both:
+            index = sorted(both)[0]
+            raise DoesNotFollow(f"reads a running value at each `{index}`, over which it goes itself")
+        return self.statistics[load.tensor]
+
+    def _free(self, v: Value) -> None:
+        both = self._indices(v) & self.reduced
+        if both:
+            raise DoesNotFollow(f"shifts the running value by a factor that varies with `{sorted(both)[0]}`")
+
+    def _positive(self, c: Value | None) -> bool:
+        """Whether a factor is more than 0, where it is a number at all."""
+        match c:
+            case None:
+                return True
+            case Const():
+                return c.value > 0
+            case Load():
+                known = self.statistics.get(c.tensor) or next(
+                    (s for name, s in self.statistics.items() if s.previous(replace(c, tensor=name)).tensor == c.tensor), None
+                )
+                return known is not None and known.nonnegative
+            case Apply(fn="mul" | "div" | "add", args=args):
+                return all(map(self._positive, args))
+            case Apply(fn="sqrt" | "rsqrt", args=(u,)):
+                return self._positive(u)
+        return isinstance(c, Apply) and c.fn in _POSITIVE
+
+    # ------------------------------------------------------------ factors
+
+    def scale(self, v: Value) -> Value | None:
+        """c with v' = v * c. Raises DoesNotFollow."""
+        if not self.varies(v):
+            return None
+        match v:
+            case Load():
+                before = self._statistic(v).previous(v)
+                return Apply("div", (v, before), v.dtype)
+            case Cast():
+                return self._through_cast(v, self.scale)
+            case Masked(value=u, otherwise=w):
+                return self._either(u, w)
+            case Apply(fn="where", args=(cond, u, w)):
+                self._same_choice(cond)
+                return self._either(u, w)
+            case Apply(fn="mul", args=(u, w)):
+                return _mul(self.scale(u), self.scale(w), v.dtype)
+            case Apply(fn="div", args=(u, w)):
+                return _div(self.scale(u), self.scale(w), v.dtype)
+            case Apply(fn="neg", args=(u,)):
+                return self.scale(u)
+            case Apply(fn="fma", args=(u, w, x)):
+                return self.scale(Apply("add", (Apply("mul", (u, w), v.dtype), x), v.dtype))
+            case Apply(fn="exp" | "exp2", args=(u,)):
+                c = self.shift(u)
+                return None if c is None else Apply(v.fn, (c,), v.dtype)
+            case Apply(fn="add" | "sub", args=(u, w)):
+                c = self.scale(u) if self.varies(u) else None
+                if c != (self.scale(w) if self.varies(w) else None):
+                    raise DoesNotFollow(f"{_adds(v)} what the running value scales and what it does not scale alike")
+                return c
+            case Apply(fn="pow", args=(u, Const() as k)):
+                c = self.scale(u)
+                self._must_be_positive(c, v, needed=k.value != int(k.value))
+                return c if c is None else Apply("pow", (c, k), v.dtype)
+            case Apply(fn="sqrt" | "rsqrt", args=(u,)):
+                c = self.scale(u)
+                self._must_be_positive(c, v)
+                return c if c is None else Apply(v.fn, (c,), v.dtype)
+            case Apply(fn="abs" | "relu", args=(u,)):
+                c = self.scale(u)
+                self._must_be_positive(c, v)
+                return c
+            case Apply(fn="max" | "min", args=(u, w)):
+                c = self.scale(u)
+                if c != self.scale(w):
+                    raise DoesNotFollow(f"takes the `{v.fn}` of what the running value scales and what it does not scale alike")
+                self._must_be_positive(c, v)
+                return c
+        raise self._refusal(v)
+
+    def _either(self, u: Value, w: Value) -> Value | None:
+        """Of a choice that the statistic does not change; zero stays zero."""
+        some = [x for x in (u, w) if not _is(x, 0)]
+        found = [self.scale(x) for x in some]
+        if any(c != found[0] for c in found):
+            raise DoesNotFollow("chooses between what the running value scales and what it does not scale alike")
+        return found[0]
+
+    def _must_be_positive(self, c: Value | None, v: Apply, needed: bool = True) -> None:
+        if needed and not self._positive(c):
+            raise DoesNotFollow(f"takes `{v.fn}` of what the running value scales, perhaps by a negative factor")
+
+    # ------------------------------------------------------------ terms
+
+    def shift(self, v: Value) -> Value | None:
+        """c with v' = v + c. Raises DoesNotFollow."""
+        if not self.varies(v):
+            return None
+        match v:
+            case Load():
+                before = self._statistic(v).previous(v)
+                return Apply("sub", (v, before), v.dtype)
+            case Cast():
+                return self._through_cast(v, self.shift)
+            case Masked(value=u, otherwise=w):
+                return self._either_term(u, w)
+            case Apply(fn="where", args=(cond, u, w)):
+                self._same_choice(cond)
+                return self._either_term(u, w)
+            case Apply(fn="add", args=(u, w)):
+                return _add(self.shift(u), self.shift(w), v.dtype)
+            case Apply(fn="sub", args=(u, w)):
+                return _sub(self.shift(u), self.shift(w), v.dtype)
+            case Apply(fn="neg", args=(u,)):
+                return _sub(None, self.shift(u), v.dtype)
+            case Apply(fn="fma", args=(u, w, x)):
+                return self.shift(Apply("add", (Apply("mul", (u, w), v.dtype), x), v.dtype))
+            case Apply(fn="mul" | "div", args=(u, w)) if not self.varies(w):
+                self._free(w)
+                c = self.shift(u)
+                return None if c is None else Apply(v.fn, (c, w), v.dtype)
+            case Apply(fn="mul", args=(u, w)) if not self.varies(u):
+                self._free(u)
+                c = self.shift(w)
+                return None if c is None else Apply("mul", (c, u), v.dtype)
+            case Apply(fn="log" | "log2", args=(u,)):
+                c = self.scale(u)
+                return None if c is None else Apply(v.fn, (c,), v.dtype)
+            case Apply(fn="max" | "min", args=(u, w)):
+                c = self.shift(u)
+                if c != self.shift(w):
+                    raise DoesNotFollow(f"takes the `{v.fn}` of what the running value shifts and what it does not shift alike")
+                return c
+        raise self._refusal(v)
+
+    def _either_term(self, u: Value, w: Value) -> Value | None:
+        """Of a choice that the statistic does not change; infinities stay what they are."""
+        some = [x for x in (u, w) if not (_is(x, float("inf")) or _is(x, float("-inf")))]
+        found = [self.shift(x) for x in some]
+        if any(c != found[0] for c in found):
+            raise DoesNotFollow("chooses between what the running value shifts and what it does not shift alike")
+        return found[0]
+
+    # ------------------------------------------------------------ both
+
+    def _same_choice(self, cond: Value) -> None:
+        if self.varies(cond):
+            raise DoesNotFollow("makes a choice by the running value")
+
+    def _through_cast(self, v: Cast, change: Callable[[Value], Value | None]) -> Value | None:
+        if v.dtype.kind != "float":
+            raise DoesNotFollow(f"rounds a running value to {v.dtype}")
+        c = change(v.arg)
+        wide = v.dtype.compute
+        return c if c is None or c.dtype == wide else Cast(c, wide)
+
+    def _refusal(self, v: Value) -> DoesNotFollow:
+        if not isinstance(v, Apply):
+            return DoesNotFollow("reads a running value in a way that has no correction")
+        if v.fn in _ROUNDING:
+            return DoesNotFollow(f"rounds a running value (`{v.fn}`)")
+        if v.fn in _COMPARISONS:
+            return DoesNotFollow("compares a running value")
+        if v.fn in ("mul", "div"):
+            return DoesNotFollow("shifts a running value by a factor that is a running value itself")
+        return DoesNotFollow(f"takes `{v.fn}` of a running value, which neither scales nor shifts the result")
+
+
+def _adds(v: Apply) -> str:
+    return "adds" if v.fn == "add" else "subtracts"
+
+
+def _is(v: Value, number: float) -> bool:
+    while isinstance(v, Cast) and v.dtype.kind == "float":
+        v = v.arg
+    if isinstance(v, Apply) and v.fn == "neg":
+        return _is(v.args[0], -number)
+    return isinstance(v, Const) and not isinstance(v.value, bool) and v.value == number
+
+
+# ---------------------------------------------------------------- factors and terms, where None is 1 or 0
+
+
+def _mul(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
+    return b if a is None else a if b is None else Apply("mul", (a, b), dtype)
+
+
+def _div(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
+    if b is None:
+        return a
+    return Apply("div", (Const(1, dtype) if a is None else a, b), dtype)
+
+
+def _add(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
+    return b if a is None else a if b is None else Apply("add", (a, b), dtype)
+
+
+def _sub(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
+    if b is None:
+        return a
+    if a is not None:
+        return Apply("sub", (a, b), dtype)
+    if isinstance(b, Apply) and b.fn == "sub":  # 0 - (a' - a)
+        return Apply("sub", (b.args[1], b.args[0]), dtype)
+    return Apply("neg", (b,), dtype)
