@@ -16,6 +16,7 @@ import numpy as np
 
 from ...dsl.op import Op, Statement
 from ...dsl.ops.specialise import specialise
+from ...dsl.values import Apply, walk
 from ..interpret.domain import Array, Domain
 from ..interpret.faults import describe
 from ..interpret.machine import Fault, interpret
@@ -51,9 +52,10 @@ def check_once(
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(map(_is_choice, op.statements))
+    powers = any(isinstance(v, Apply) and v.fn in ("exp", "exp2") for s in op.statements for v in walk(s.value))
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
-        domain = FieldDomain(seed + n, chooses, None if work is None else work - spent)
+        domain = FieldDomain(seed + n, chooses, None if work is None else work - spent, powers)
         _check(program, concrete, sizes, finite, addresses, domain, checks)
         spent += domain.spent
     return spent

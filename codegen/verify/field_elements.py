@@ -7,8 +7,15 @@ added twice, or never, gives another polynomial, and neither rounding, cancellat
     + - * / fma, sum, prod     are the field's; constants and indices are themselves
     max min or and             are commutative and associative operations of their own that are not idempotent: with e the
                                identity, 1 + s (a op b - e) = (1 + s (a - e)) (1 + s (b - e)) for a random s
+    exp exp2                   turn sums into products, as they do for numbers (EXPONENTS)
     every other function       a random function: equal only for equal arguments
     casts between numbers      are left out: rounding is not checked here
+
+EXPONENTS   exp(a + b) = exp(a) exp(b), so what is multiplied by a correction equals what was computed at once. The exponents
+         of an element of order q count modulo q. So each value is a random element of that field as well, and exp makes a
+         power with it (Mirage, OSDI 2025, verifies programs with one exponential in this way). The results of exp have no
+         exponent: an exp of them is a random function again. Infinities absorb finite values in sums, exp(-inf) is 0, and
+         elements that are no constants are finite.
 
 CHOSEN   A choice by data, as in argmax, compares numbers that accompany the field elements (`Points(chooses=True)`): all inputs
          then are small random integers too.
@@ -27,14 +34,17 @@ from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES, DType
 from ..interpret.domain import Array
 
-# prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1
-# [fact: arithmetic]
-P = 15 * (1 << 27) + 1
+# prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1;
+# squares have the order Q = (P - 1) / 2 [fact: arithmetic]
+Q = 15 * (1 << 26) + 23
+P = 2 * Q + 1  # prime: the elements are counted modulo it [fact: arithmetic]
+# field elements: of order Q, of which exp and exp2 make powers [fact: arithmetic]
+_BASES = {"exp": 4, "exp2": 9}
 _LANES = 2  # elements: of the field for each value, so that a false match is unlikely [fact: probability]
 # values: the work that one operation counts for, besides its values [estimate;
 # test_an_operation_costs_as_much_as_some_hundred_values]
 _CALL = 200
-_TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
+_TYPE = np.dtype([("at", np.int64, (_LANES,)), ("ex", np.int64, (_LANES,)), ("num", np.float64)])
 _INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
 _OTHER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
 # field element: that a reduction multiplies by, arbitrary [fact: marker]
@@ -44,18 +54,19 @@ _IDENTITY = {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}  # for a
 _LOWEST = (float("-inf"), -8, -(1 << 7), -(1 << 15), -(1 << 31), -(1 << 63))
 _HIGHEST = (float("inf"), 7, (1 << 7) - 1, 255, (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1)
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _OF_CONSTANTS = ("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "abs", "floor", "ceil", "round", "trunc")
 
 
 @lru_cache(maxsize=4096)
-def field_element(value: int | float | bool) -> int:
-    """A number of the language in the field."""
+def field_element(value: int | float | bool, p: int = P) -> int:
+    """A number of the language in the field of p elements."""
     if value != value:
         return _OTHER
     if value in (float("inf"), float("-inf")):
-        return _INFINITE if value > 0 else P - _INFINITE
+        return _INFINITE if value > 0 else p - _INFINITE
     exact = Fraction(value)
-    return exact.numerator % P * pow(exact.denominator, -1, P) % P
+    return exact.numerator % p * pow(exact.denominator, -1, p) % p
 
 
 class ValueBudgetExceeded(Exception):
@@ -67,15 +78,16 @@ class ValueBudgetExceeded(Exception):
 
 
 class FieldDomain:
-    """The domain (`interpret.domain`). Arrays are of one type, whatever values are: `at`, two elements, and `num`, NaN where no
-    number goes along.
+    """The domain (`interpret.domain`). Arrays are of one type, whatever values are: `at`, two elements; `ex`, two exponents, -1
+    for none; and `num`, NaN where no number goes along.
 
     work   values that may be computed, then ValueBudgetExceeded is raised; None: any number        spent   so many were
+    powers   whether something is an exponent: without exponents all else is faster
     """
 
-    def __init__(self, seed: int = 0, chooses: bool = False, work: int | None = None) -> None:
+    def __init__(self, seed: int = 0, chooses: bool = False, work: int | None = None, powers: bool = True) -> None:
         self.rng = np.random.default_rng(seed)
-        self.chooses = chooses
+        self.chooses, self.powers = chooses, powers
         self.work = work
         self.spent = 0
 
@@ -89,6 +101,7 @@ class FieldDomain:
         """Elements that have nothing to do with each other."""
         out = np.empty(shape, _TYPE)
         out["at"] = self.rng.integers(2, P, (*shape, _LANES))
+        out["ex"] = _exponents(out["at"])
         out["num"] = np.nan
         if self.chooses:
             low, high = (0, 2) if dtype.kind == "bool" else (1 if dtype.kind == "uint" else -60, 61)
@@ -112,13 +125,13 @@ class FieldDomain:
 
     def constant(self, value: int | float | bool, dtype: DType) -> Array:
         out = np.empty((), _TYPE)
-        out["at"], out["num"] = field_element(value), float(value)
+        out["at"], out["ex"], out["num"] = field_element(value), field_element(value, Q), float(value)
         return out
 
     def number(self, index: Any, dtype: DType) -> Array:
         whole = np.asarray(index, np.int64)
         out = np.empty(whole.shape, _TYPE)
-        out["at"], out["num"] = (whole % P)[..., None], whole
+        out["at"], out["ex"], out["num"] = (whole % P)[..., None], (whole % Q)[..., None], whole
         return out
 
     def cast(self, x: Array, src: DType, dst: DType) -> Array:
@@ -143,8 +156,13 @@ class FieldDomain:
             num = np.where(known, num, np.nan)
         if fn in _SCALE:
             return self._extreme(fn, args[0], args[1], num, dtype)
-        exact = _field(fn, [a["at"] for a in args])
-        return self._function(fn, args, num) if exact is None else _made(exact, num)
+        if fn in _BASES:
+            return self._power(fn, args[0], num)
+        exact = _field(fn, [a["at"] for a in args], P)
+        if exact is None:
+            return self._function(fn, args, num)
+        out = _made(exact, num, _if_all(args, _field(fn, [a["ex"] for a in args], Q)) if self.powers else -1)
+        return _absorbed(fn, args, out) if self.powers and fn in ("add", "sub") else out
 
     def choice(self, x: Array) -> np.ndarray:
         """What is read of an instruction's operand: all that a choice by data may want."""
@@ -172,6 +190,20 @@ class FieldDomain:
 
     # ------------------------------------------------------------ functions
 
+    def _power(self, fn: str, x: Array, num: np.ndarray) -> Array:
+        """EXPONENTS"""
+        out = self._function(fn, (x,), num)
+        some = (x["ex"] >= 0).all(-1)
+        made, square, left = np.ones_like(x["ex"]), _BASES[fn], np.maximum(x["ex"], 0)
+        while left.any():
+            made = np.where(left & 1, made * square % P, made)
+            square, left = square * square % P, left >> 1
+        out["at"] = np.where(some[..., None], made, out["at"])
+        out["ex"] = np.where(some[..., None], -1, out["ex"])
+        none = x["num"] == -np.inf
+        out["at"][none], out["ex"][none], out["num"][none] = 0, 0, 0
+        return out
+
     def _where(self, cond: Array, one: Array, other: Array) -> Array:
         cond, one, other = np.broadcast_arrays(cond, one, other)
         taken = cond["num"]
@@ -184,7 +216,11 @@ class FieldDomain:
         first = _IDENTITY[fn]
         a, b = np.broadcast_arrays(a, b)
         x, y = (a["at"] - first) % P, (b["at"] - first) % P
-        out = _made((first + x + y + x * y % P * _SCALE[fn]) % P, num)
+        exponents: Any = -1
+        if self.powers:
+            e, f = (a["ex"] - first) % Q, (b["ex"] - first) % Q
+            exponents = _if_all((a, b), (first + e + f + e * f % Q * _SCALE[fn]) % Q)
+        out = _made((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
         mine, theirs = (_rank(x, _neutral(fn, dtype)) for x in (a, b))
         out[mine > 0], out[theirs > 0] = b[mine > 0], a[theirs > 0]
         both = (mine > 0) & (theirs > 0)
@@ -193,46 +229,99 @@ class FieldDomain:
 
     def _function(self, fn: str, args: tuple[Array, ...], num: Array) -> Array:
         """A random function of this name; of constants, where it is one of whole numbers or says what is true, itself."""
+        if fn in _COMPARISONS:
+            num = _compared(fn, args, num)
         if fn in ("gt", "ge"):
             fn, args = ("lt" if fn == "gt" else "le"), args[::-1]
         at: Any = np.uint64(crc32(fn.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
         constant: Any = True
         for a in args:
             at = _mixed(at ^ (a["at"].astype(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
-            constant = constant & (a["at"] == a["at"][..., :1]).all(-1)
+            constant = constant & _constant(a)
+        if fn in _COMPARISONS:
+            constant = constant | _with_infinity(args)
         at = (at % np.uint64(P)).astype(np.int64)
+        exponents: Any = _exponents(at) if self.powers else -1
         if fn in (*_OF_CONSTANTS, "integer", "nonzero"):
             number = np.where(np.isfinite(num) & (np.abs(num) < 2**53), num, 0)
             exact = constant & np.isfinite(num) & (np.trunc(number) == number)
-            at = np.where(np.asarray(exact)[..., None], (number.astype(np.int64) % P)[..., None], at)
-        return _made(at, num)
+            whole, exact = number.astype(np.int64)[..., None], np.asarray(exact)[..., None]
+            at, exponents = np.where(exact, whole % P, at), np.where(exact, whole % Q, exponents)
+        return _made(at, num, exponents)
 
 
-def _field(fn: str, x: list[np.ndarray]) -> np.ndarray | None:
+def _field(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
     match fn:
         case "add":
-            return (x[0] + x[1]) % P
+            return (x[0] + x[1]) % p
         case "sub":
-            return (x[0] - x[1]) % P
+            return (x[0] - x[1]) % p
         case "mul":
-            return x[0] * x[1] % P
+            return x[0] * x[1] % p
         case "fma":
-            return (x[0] * x[1] + x[2]) % P
+            return (x[0] * x[1] + x[2]) % p
         case "neg":
-            return -x[0] % P
+            return -x[0] % p
         case "div":
-            return x[0] * _inverse(x[1]) % P
+            return x[0] * _inverse(x[1], p) % p
     return None
 
 
-def _inverse(x: np.ndarray) -> np.ndarray:
+def _inverse(x: np.ndarray, p: int) -> np.ndarray:
     """x to the power of p - 2; of 0 it is 0."""
-    out, left = np.ones_like(x), P - 2
+    out, left = np.ones_like(x), p - 2
     while left:
         if left & 1:
-            out = out * x % P
-        x, left = x * x % P, left >> 1
+            out = out * x % p
+        x, left = x * x % p, left >> 1
     return out
+
+
+def _exponents(at: np.ndarray) -> np.ndarray:
+    """Elements of the other field that go along with those of the first, at random."""
+    return (_mixed(at.astype(np.uint64)) % np.uint64(Q)).astype(np.int64)
+
+
+def _constant(x: Array) -> np.ndarray:
+    """Constants have one element twice."""
+    return (x["at"] == x["at"][..., :1]).all(-1)
+
+
+def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:
+    """The exponents where all arguments have some; -1 elsewhere."""
+    some: Any = True
+    for a in args:
+        some = some & (a["ex"] >= 0)
+    return np.where(some, exponents, -1)
+
+
+def _with_infinity(args: tuple[Array, ...]) -> np.ndarray:
+    """Where one of two arguments is infinite, and the other one is no number that is known: it is finite (EXPONENTS)."""
+    mine, theirs = (np.isinf(a["num"]) for a in args)
+    unknown, its = (np.isnan(a["num"]) & (a["at"] != _OTHER).any(-1) for a in args)
+    return (mine & its) | (theirs & unknown)
+
+
+def _absorbed(fn: str, args: tuple[Array, ...], out: Array) -> Array:
+    """A sum with an infinity is that infinity."""
+    if not (some := _with_infinity(args)).any():
+        return out
+    mine, its = (np.where(np.isinf(a["num"]), a["num"], 0.0) for a in args)
+    total = np.broadcast_to(mine - its if fn == "sub" else mine + its, out.shape)
+    for sign in (1, -1):
+        here = some & (total == sign * np.inf)
+        out["at"][here], out["num"][here] = field_element(sign * np.inf), sign * np.inf
+        out["ex"][here] = field_element(sign * np.inf, Q)
+    return out
+
+
+def _compared(fn: str, args: tuple[Array, ...], num: np.ndarray) -> np.ndarray:
+    """What a comparison says, also of an infinity and what is finite."""
+    some = _with_infinity(args)
+    if not some.any():
+        return num
+    finite = tuple(np.where(np.isnan(a["num"]), 0.0, a["num"]) for a in args)
+    return np.where(some, apply(fn, finite, TYPES["bool"]), num)
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
@@ -243,10 +332,10 @@ def _mixed(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def _made(at: np.ndarray, num: Any) -> Array:
+def _made(at: np.ndarray, num: Any, exponents: Any) -> Array:
     shape = np.broadcast_shapes(at.shape[:-1], np.shape(num))
     out = np.empty(shape, _TYPE)
-    out["at"], out["num"] = at, num
+    out["at"], out["ex"], out["num"] = at, exponents, num
     return out
 
 

@@ -71,6 +71,48 @@ def test_what_is_known_of_indices_is_computed() -> None:
     assert d.same(d.apply("mod", (i, j), I32), d.number(np.arange(6) % 3, I32)).all()
 
 
+@pytest.mark.parametrize("fn", ["exp", "exp2"])
+def test_powers_turn_sums_into_products(fn: str) -> None:
+    d = FieldDomain()
+    a, b, c = (d.inputs(F32, (5,)) for _ in range(3))
+
+    def power(x: Any) -> Any:
+        return d.apply(fn, (x,), F32)
+
+    def minus(x: Any, y: Any) -> Any:
+        return d.apply("sub", (x, y), F32)
+
+    corrected = d.apply("mul", (power(minus(a, b)), power(minus(b, c))), F32)
+    assert d.same(corrected, power(minus(a, c))).all()
+    assert not d.same(corrected, power(minus(a, b))).any()
+    assert not d.same(power(a), d.apply("exp2" if fn == "exp" else "exp", (a,), F32)).any()
+    m, x = d.apply("max", (a, b), F32), d.apply("mul", (a, b), F32)
+    assert d.same(d.apply("mul", (power(minus(x, m)), power(m)), F32), power(x)).all()
+    assert d.same(power(d.constant(0, F32)), d.constant(1, F32)).all()
+
+
+def test_an_infinity_absorbs_what_is_finite() -> None:
+    d = FieldDomain()
+    a, low, zero = d.inputs(F32, (5,)), d.constant(float("-inf"), F32), d.constant(0, F32)
+    assert d.same(d.apply("sub", (low, a), F32), low).all()
+    assert d.same(d.apply("sub", (a, low), F32), d.constant(float("inf"), F32)).all()
+    assert d.same(d.apply("exp", (d.apply("add", (a, low), F32),), F32), zero).all()
+    nothing = d.apply("sub", (a, a), F32)  # no constant, though its elements are equal
+    for value, expected in ((a, a), (low, zero), (nothing, nothing)):
+        found = d.apply("where", (d.apply("eq", (value, low), BOOL), zero, value), F32)
+        assert d.same(found, expected).all()
+    assert d.same(d.apply("where", (d.apply("gt", (a, low), BOOL), a, zero), F32), a).all()
+
+
+def test_a_power_of_a_power_is_a_random_function() -> None:
+    d = FieldDomain()
+    a, b = d.inputs(F32, (5,)), d.inputs(F32, (5,))
+    once = d.apply("exp", (d.apply("sub", (a, b), F32),), F32)
+    same = d.apply("div", (d.apply("exp", (a,), F32), d.apply("exp", (b,), F32)), F32)
+    assert d.same(once, same).all()
+    assert d.same(d.apply("exp", (once,), F32), d.apply("exp", (same,), F32)).all()
+
+
 def test_an_operation_costs_as_much_as_some_hundred_values() -> None:
     d = FieldDomain()
     d.apply("add", (d.constant(1, F32), d.inputs(F32, (7,))), F32)
