@@ -29,6 +29,7 @@ def followed(op, name, *statistics):
     for s in statistics:
         a = next(x for key, x in known.items() if key.rstrip("@") == s)
         read[s] = Statistic(copied(a.value), before, is_nonnegative(a.value))
+    assert w.reduction is not None
     return copied(w.value), correction(w.reduction.kind, w.value, read, frozenset(w.reduced))
 
 
@@ -102,6 +103,7 @@ def test_what_does_not_follow(case):
 def test_the_attentions_of_the_library_follow(name):
     for reduction in ("l", "o.sum1"):
         value, found = followed(library(name), reduction, "m")
+        assert isinstance(found.value, Apply)
         assert found.value.fn == "exp"
         check_with_random_numbers(value, found, "m")
 
