@@ -15,6 +15,7 @@ from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
 from .lower.copies.unaligned_copies import unaligned_variant
 from .lower.leaves.match_instr import fragment_map
+from .lower.lower_online import check_online_tiles
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
 from .lower.spec import ZERO, Focus, Range, View
@@ -128,6 +129,7 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
     focus = Focus(computations, ranges, outer, outer, views)
     body = low.lower(focus, tree)
     idle_pipelines(low, tree)
+    check_online_tiles(low, tree)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

@@ -109,6 +109,7 @@ class Tile(Step):
     split    `by`: how units combine their parts of a reduction
     arrange  the tile of a unit from its number
     raster   rows of tiles that are walked together
+    online   reductions read each other's running values in the loop
     equal_trips   all units make the same number of iterations, those with fewer tiles too
     """
 
@@ -120,6 +121,7 @@ class Tile(Step):
     split: str | None = None
     arrange: syntax.Modifier | None = None
     raster: int | None = None
+    online: bool = False
     equal_trips: bool = False
 
     def __post_init__(self) -> None:
@@ -130,7 +132,7 @@ class Tile(Step):
     def is_plain(self) -> bool:
         """Without modifiers."""
         modifiers = (self.unroll, self.pipeline, self.split, self.arrange, self.raster)
-        return not any(m is not None for m in modifiers) and not self.peel
+        return not any(m is not None for m in modifiers) and not self.peel and not self.online
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

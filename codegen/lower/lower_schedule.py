@@ -27,7 +27,9 @@ from ..ir.schedule_tree import (
     Move,
     Node,
     ShareOut,
+    Step,
     Tile,
+    fragment_of,
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
@@ -38,12 +40,12 @@ from .leaves.check_instr import check_executing_units, refuse_named
 from .leaves.instr_leaf import instr_leaf, same_fragment, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
 from .leaves.scalar_leaf import scalar_leaf
-from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
+from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction, owner_tree
 from .lower_move import lower_move
 from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
 from .readers import stored_by_others
-from .reductions.accumulator_computations import CombinePartials, InitAccumulator
+from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitPartials, tile_splits_reduction
 from .spec import Focus
@@ -102,6 +104,8 @@ class Lowering:
     def _lower(self, focus: Focus, node: Node) -> list[Stmt]:
         if not focus.computations:
             return []
+        if isinstance(node, Step) and all(isinstance(w, RunningUpdate) for w in focus.computations):
+            node = owner_tree(self, node, focus.computations[0])  # what they read and store is in registers
         match node:
             case Tile():
                 return lower_tile(self, focus, node)
@@ -143,6 +147,9 @@ class Lowering:
         laid: dict[str, FragmentMap] = {}  # what an instruction computed here, and how it lies in registers
         for w in focus.computations:
             f = replace(focus, computations=(w,))
+            if isinstance(w, RunningUpdate):
+                out += scalar_leaf(self.ctx, f, w, fragment_of(f.views[w.name].owner))
+                continue
             if w.reduction is not None and w.name not in focus.open_accumulators:
                 out += lower_leaf_reduction(self, f, w, leaf)
                 continue
@@ -216,9 +223,8 @@ class Lowering:
     def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
         """Whether the line is for computations that a tile above gave a nest of their own (FISSION), and not for these."""
         mine = {w.name for w in self.computations}
-        return all(w.name in mine or isinstance(w.name, StoredCopy) for w in focus.computations) and any(
-            fits(w) for w in self.computations
-        )
+        others = (w for w in focus.computations if not isinstance(w, RunningUpdate))
+        return all(w.name in mine or isinstance(w.name, StoredCopy) for w in others) and any(fits(w) for w in self.computations)
 
     def footprint(self, focus: Focus, index: str, node: Node) -> int:
         """How far from the focus's base the node and those below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""

@@ -19,6 +19,7 @@ from ..plan.computations import Computation
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
+from .lower_online import lower_online, online_chain, online_parts
 from .readers import reads_beyond_tile, stored_by_others
 from .reductions.split_reduction import are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
@@ -42,17 +43,26 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         alike = made_below or not tile_splits_reduction(ctx.device, tile) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
-    parts = shared_loop_groups(focus.computations, together)
+    chain = online_chain(low, focus, tile)
+    parts = online_parts(low, focus, tile, chain) if chain else shared_loop_groups(focus.computations, together)
     if len(parts) > 1:
         parts = split_producers(low, parts, together, below)
         stored_by_others(low, focus, parts, tile)
         return [s for g in parts for s in low.lower(replace(focus, computations=g), tile)]
+    if chain:
+        return lower_online(low, focus, tile, chain, lambda f: _loops(low, f, tile, mine))
     if not tile_splits_reduction(ctx.device, tile):
         opened = low.open_accumulators(focus, tile)
         if opened is not None:
             return opened
     if tile.level is not None:
         return distribute_tiles(low, focus, tile, mine)
+    return _loops(low, focus, tile, mine)
+
+
+def _loops(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[Stmt]:
+    """One tile after another."""
+    ctx = low.ctx
     needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in mine:

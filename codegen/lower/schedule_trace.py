@@ -82,13 +82,15 @@ class _Moment:
 
 @dataclass
 class _Entry:
-    """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those."""
+    """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those.
+    `corrections`: of partial results, as text."""
 
     line: syntax.Line | str | None
     depth: int
     key: object = None
     before: Focus | None = None
     done: tuple[Focus, _Moment] | None = None
+    corrections: str = ""
     after: list[_Moment] = field(default_factory=list)
 
 
@@ -152,6 +154,12 @@ class ScheduleTrace:
     def leave(self) -> None:
         self._around.pop()
 
+    def online(self, tile: Node, told: str) -> None:
+        """The corrections of the partial results in the loop of a tile."""
+        found = self._at.get(tile.key) or self._at.get(tile.span)
+        if found is not None:
+            found[1].corrections = told
+
     def _completed(self, ctx: LoweringContext, tree: Node):
         """A nested block that completion gave a line only now."""
         parent = next((e for e in self.entries if ctx.filled_trees.get(e.key) is tree), None)
@@ -184,7 +192,8 @@ def _effect(e: _Entry) -> str:
         return ""
     before, now = e.done
     if isinstance(e.line, syntax.Tile):
-        return _tiles(before, e.line, now)
+        tiles = _tiles(before, e.line, now)
+        return f"{tiles}; {e.corrections}" if e.corrections else tiles
     return _held(before, now) if isinstance(e.line, (syntax.Move, syntax.Keep)) else ""
 
 

@@ -4,6 +4,7 @@
 
 An extent is the focus's, or the last tile's size if that is a number. For a subscript other than a plain index it is the extent
 of the box hull. An operand that is read through a fused index is shown over the indices of the focus.
+`| * c`: the partial result so far is multiplied by c first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..ir.printer import show_value
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
 from ..plan.derived_names import shown_name
+from .reductions.accumulator_computations import RunningUpdate
 from .spec import ONE, Focus
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
@@ -38,21 +40,27 @@ def show_spec(ctx: SpecContext, focus: Focus) -> str:
     """All computations of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
     if not focus.computations:
         return "nothing left"
-    computations = "; ".join(_show_computation(focus, w) for w in focus.computations)
+    corrections = {w.corrects: w.shown for w in focus.computations if isinstance(w, RunningUpdate)}
+    computations = "; ".join(_show_computation(focus, w, corrections.get(w.name, "")) for w in _own(focus))
     places = "  ".join(f"{shown_name(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
     return f"{computations}  @{focus.level}  {places}".rstrip()
+
+
+def _own(focus: Focus) -> list[Computation]:
+    """The computations without those that the compiler adds for running values: a correction stands beside what it corrects."""
+    return [w for w in focus.computations if not isinstance(w, RunningUpdate)]
 
 
 def places_of(ctx: SpecContext, focus: Focus) -> dict[str, str]:
     """The memory in which the newest copy of each tensor of the focus is: what is read first, then what is computed."""
     names: dict[str, None] = {}
-    for w in focus.computations:
+    for w in _own(focus):
         values = [w.value, *(o.value for o in w.outputs)]
         names |= dict.fromkeys(ld.tensor for v in values for ld in loads(v) if ld.tensor != w.name)
     out: dict[str, str] = {}
     for t in names:
         out[t] = memory_of(ctx, focus, t)
-    for w in focus.computations:
+    for w in _own(focus):
         mine = [w.name] if w.name in focus.views or not w.outputs else list(w.targets)
         for t in mine:
             out.setdefault(t, memory_of(ctx, focus, t))
@@ -75,7 +83,7 @@ def shown_extent(focus: Focus, index: str) -> Expr:
     return as_expr(whole) if whole is not None and r.size.constant is not None else r.size
 
 
-def _show_computation(focus: Focus, w: Computation) -> str:
+def _show_computation(focus: Focus, w: Computation, correction: str) -> str:
     kind = w.reduction.kind if w.reduction else None
     sign = _SIGN.get(kind, f"{kind}=")
     plain = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.outputs[0].value.tensor == w.name
@@ -84,7 +92,7 @@ def _show_computation(focus: Focus, w: Computation) -> str:
     if not plain:
         for o in w.outputs:
             text += f", {shown_name(o.tensor)}{_extents(focus, o.indices)} = {_value(focus, w, o.value)}"
-    return text
+    return f"{text} | * {correction}" if correction else text
 
 
 def _extents(focus: Focus, indices: tuple[str, ...]) -> str:

@@ -71,6 +71,27 @@ class ArgreduceIndex(Derived):
     in_memory = "at"
 
 
+class PreviousValue(Derived):
+    """The running value of a statistic before the elements of an iteration."""
+
+    mark = "@before"
+    in_registers = "_before"
+
+
+class RunningValue(Derived):
+    """The running value of a statistic as those that depend on it read it."""
+
+    mark = "@now"
+    in_registers = "_now"
+
+
+class CorrectionFactor(Derived):
+    """What the partial result of a reduction is multiplied by when the running value that it depends on changes."""
+
+    mark = "@factor"
+    in_registers = "_factor"
+
+
 class StagedCopy(Derived):
     """The copy that a `move` makes."""
 

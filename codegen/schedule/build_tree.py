@@ -59,6 +59,7 @@ def _tile(line: syntax.Tile, below: Node) -> Tile:
         split=by.words[0] if by else None,
         arrange=modifier(line, "arrange"),
         raster=number_of(raster, 1) if raster else None,
+        online=modifier(line, "online") is not None,
         line=line,
         below=below,
     )
@@ -96,8 +97,8 @@ def _line(x: Node) -> syntax.Line:
             split = [syntax.Modifier("by", words=(x.split,))] if x.split else []
             arrange = [x.arrange] if x.arrange else []
             raster = [_modifier("raster", x.raster)] if x.raster is not None else []
-            peel = [syntax.Modifier("peel")] if x.peel else []
-            modifiers = (*unroll, *peel, *_pipeline(x.pipeline), *split, *arrange, *raster)
+            words = [syntax.Modifier(word) for word, has in (("online", x.online), ("peel", x.peel)) if has]
+            modifiers = (*unroll, *words, *_pipeline(x.pipeline), *split, *arrange, *raster)
             return syntax.Tile(axes, x.level, modifiers)
         case Fuse():
             return syntax.Fuse(x.indices, x.name)

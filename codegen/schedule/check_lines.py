@@ -195,6 +195,7 @@ class _Lines:
                 )
         self.ordered(line, seen)
         self.combining(line, reduced)
+        self.online(line, reduced)
         raster = modifier(line, "raster")
         if raster is not None and line.level is not None:
             if self.known(line.level) and self.device.level(line.level).units != "open":
@@ -205,6 +206,18 @@ class _Lines:
         arrange = modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)
+
+    def online(self, line: syntax.Tile, reduced: set[str]) -> None:
+        m = modifier(line, "online")
+        if m is None or line.level is not None:
+            return
+        span, indices = m.span or line.span, [a.index for a in line.axes]
+        if len(indices) > 1:
+            help = "write a line for each, and the word on one of them"
+            self.add(NotYet("`online` tiles of several indices are not lowered yet", span, help=help))
+        elif not reduced.issuperset(indices):
+            message = f"no reduction over `{indices[0]}`: there are no running values"
+            self.add(ModifierArgument(message, span, help="leave it out"))
 
     def known(self, level: str) -> bool:
         return any(x.name == level for x in self.device.levels)

@@ -33,7 +33,7 @@ from ...dsl.text.format import format_node
 from .check_lines import check_lines
 from .synthetic_spans import author_of, is_filled_in
 
-NOT_YET = ("online", "persistent", "multicast")
+NOT_YET = ("persistent", "multicast")
 
 
 def check_names(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics | None = None) -> None:

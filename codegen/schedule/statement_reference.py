@@ -71,6 +71,25 @@ atomic`: sums, maxima and minima of 32 and 64 bits; an earlier launch sets the n
         "tile j: 1 -> lane",
     ),
     Statement(
+        "online",
+        "tile INDEX: SIZE online",
+        """
+Reductions over INDEX share one pass, also where one reads the result of another. A statistic (`top`, the maximum) has a running
+value. A sum that depends on it (`total`) reads the value after the elements of the tile. Before that, its partial result is
+multiplied by a correction, since the value has changed: `exp(top~ - top)`, where `top~` is the value before. The correction is
+derived. It exists where a new value of the statistic scales all that is added alike. Otherwise the line is refused with the
+reason.
+
+The accumulators are open around the loop, so the lines that keep them are above. What depends on a running value, as the
+exponentials of an attention, is kept below, if it is kept. Rows of which no element counts (their maximum is -inf) have the
+result that the op says. The tile has 8 elements or more, for the [error bound](numbers.md). Statistics are maxima and minima of
+floats. Units cannot have parts of the index yet, and what depends on a running value cannot be a statistic itself.
+""",
+        "log_softmax",
+        "tile i: 4 -> core\nkeep top, total in register\ntile j: 64 online\ntile i: 1\ncompute",
+        "tile j: 64 online",
+    ),
+    Statement(
         "every",
         "tile INDEX: SIZE every STRIDE -> LEVEL",
         """
@@ -328,7 +347,6 @@ choices, as a schedule to edit and feed back. A schedule without an `auto` is co
 
 STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 16\n"  # for the examples above
 NOT_YET = {
-    "online": "rescaling of running maxima and sums, as in attention in one pass",
     "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
     "nonzeros(...)": "tiles of the stored elements of a sparse tensor",
     "budget, share": "tensors larger than the device; several ops in one launch",

@@ -33,7 +33,7 @@ TITLES = {
     "verify": "Faults of the compiler",
     "tile": "Tile programs",
 }
-PAGE_OF = {"missing_tokens": "syntax"}
+PAGE_OF = {"missing_tokens": "syntax", "online": "schedule"}
 PARENTS = (AndironError, InternalError, UserError, UserErrors, Caution)
 
 

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..index.expr import Expr
+from ..op import Op
 from ..types import DType
+from ..values import loads
 from .evaluate import NumpyArithmetic
 from .numerics import round_to
 
@@ -34,6 +37,22 @@ _UNITS = {
 _TINY = {"f64": 2.0**-1074, "f32": 2.0**-149, "tf32": 2.0**-136, "bf16": 2.0**-133, "f16": 2.0**-24, "f8e4m3": 2.0**-9}
 
 
+def corrected_sums(op: Op) -> frozenset[str]:
+    """The float sums of an op that a schedule may correct (`online`): they read a maximum or minimum over as many elements."""
+    extremes: dict[str, frozenset[Expr]] = {}  # tensors that depend on some, and how many elements these are of
+    out = set()
+    for s in op.statements:
+        read = frozenset[Expr]().union(*(extremes.get(ld.tensor, ()) for ld in loads(s.value)))
+        reduced = frozenset(s.extent(i) for i in s.reduction.indices) if s.reduction is not None else frozenset[Expr]()
+        if s.reduction is None:
+            extremes[s.target] = read
+        elif s.reduction.kind in ("max", "min"):
+            extremes[s.target] = reduced
+        elif s.reduction.kind == "sum" and s.value.dtype.kind == "float" and read & reduced:
+            out.add(s.target)
+    return frozenset(out)
+
+
 def unit_roundoff(dtype: DType) -> float:
     """The unit roundoff of a float type; 0 for others, which compute exactly."""
     return _UNITS.get(dtype.name, 0.0)
@@ -47,11 +66,18 @@ def rounding_bound(value: Any, dtype: DType) -> Any:
         return unit_roundoff(dtype) * np.abs(value) + _TINY.get(dtype.name, 2.0**-16)
 
 
-class BoundedArithmetic:
-    """The arithmetic of pairs, for `dsl.semantics.evaluate`."""
+# elements: of an iteration of an `online` tile, at least, for which a partial sum is corrected once [limit]
+LEAST_ONLINE = 8
+# roundings: of a correction, by the function that it is a value of and by the product with it [fact: documented worst cases]
+_CORRECTION = 9
 
-    def __init__(self, wide: np.dtype) -> None:
+
+class BoundedArithmetic:
+    """The arithmetic of pairs, for `dsl.semantics.evaluate`. `corrected`: sums may be corrected after every few elements."""
+
+    def __init__(self, wide: np.dtype, corrected: bool = False) -> None:
         self.plain = NumpyArithmetic(wide)
+        self.corrected = corrected
 
     def constant(self, value, dtype) -> Pair:
         return self.plain.constant(value, dtype), 0.0
@@ -175,6 +201,7 @@ class BoundedArithmetic:
             for name, size in sizes.items():
                 count *= 1 if name in out else size
             roundings = count + len(factors) + 1
+            roundings += -(-count // LEAST_ONLINE) * _CORRECTION if self.corrected else 0
             return value, (moved - terms) * 1.01 + roundings * (unit_roundoff(dtype) * moved + _TINY[dtype.name])
 
     def combine(self, kind, a, b, dtype) -> Pair:

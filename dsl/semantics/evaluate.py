@@ -97,12 +97,17 @@ class NumpyArithmetic:
         tensor[where] = value
 
 
-def evaluate(op: Op, tensors: Mapping[str, Any], arith: Arithmetic) -> dict[str, Any]:
-    """All tensors of `op`, the given inputs included. Sizes and parameters of `op` are numbers."""
+def evaluate(
+    op: Op, tensors: Mapping[str, Any], arith: Arithmetic, of_some: Mapping[str, Arithmetic] | None = None
+) -> dict[str, Any]:
+    """All tensors of `op`, the given inputs included. Sizes and parameters of `op` are numbers.
+
+    of_some   the arithmetic of some statements, by target, in place of `arith`
+    """
     known = dict(tensors)
     for s in op.statements:
         t = op.tensor(s.target)
-        known[s.target] = _Evaluator(known, arith).statement(s, t.dtype)
+        known[s.target] = _Evaluator(known, (of_some or {}).get(s.target, arith)).statement(s, t.dtype)
     return known
 
 

@@ -14,7 +14,7 @@ from ..ops.specialise import bind_params, specialise
 from ..support.expected import expect
 from ..types import TYPES, DType
 from .empty_argmax import check_empty_argmax
-from .error_bounds import BoundedArithmetic, output_rounding
+from .error_bounds import BoundedArithmetic, corrected_sums, output_rounding
 from .evaluate import NumpyArithmetic, evaluate
 
 
@@ -106,7 +106,9 @@ def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str,
         return {t.name: _as_stored(values[t.name], t) for t in op.outputs}
 
     unrounded = _keep_outputs_exact(op)
-    pairs = evaluate(unrounded, {n: (a, np.zeros(a.shape)) for n, a in held.items()}, BoundedArithmetic(wide))
+    corrected = dict.fromkeys(corrected_sums(unrounded), BoundedArithmetic(wide, corrected=True))
+    exact_inputs = {n: (a, np.zeros(a.shape)) for n, a in held.items()}
+    pairs = evaluate(unrounded, exact_inputs, BoundedArithmetic(wide), corrected)
     out = {}
     for t in op.outputs:
         value, bound = pairs[_exact(t.name)]

@@ -24,6 +24,7 @@ class Facts:
     outputs: tuple[str, ...]
     nests: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()  # free and reduced indices of each statement
     kinds: Mapping[str, str] = field(default_factory=dict)  # of reductions
+    pairs: tuple[tuple[str, str], ...] = ()  # extremes, and sums that read them
     main: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # the nest that the lines are for; empty: all of them
     kept: tuple[str, ...] = ()  # what lines will keep
     staged: tuple[str, ...] = ()  # and move
@@ -61,7 +62,9 @@ def facts_of(op: Op, bounds: Mapping[str, int]) -> Facts:
         tuple(s.target for s in op.statements if s.reduction is None and s.target in inner),
         tuple(t.name for t in op.outputs),
         tuple((s.indices, s.reduction.indices if s.reduction else ()) for s in op.statements),
-        {s.target: s.reduction.kind for s in op.statements if s.reduction},
+        kinds := {s.target: s.reduction.kind for s in op.statements if s.reduction},
+        tuple((a, s.target) for s in op.statements for a in sorted(_reads(s))
+              if kinds.get(s.target) == "sum" and kinds.get(a) in ("max", "min")),
         kept=tuple(s.target for s in op.statements), staged=tuple(moved),
     )  # fmt: skip
 

@@ -240,6 +240,19 @@ class Writer:
             e = self.after(e, free, indices)
         self.assign(indices, free, e, dtype)
 
+    def distances(self, dims: tuple[str, ...]) -> None:
+        """An extreme, and a sum of exponentials of the distances to it, as in a softmax: what `online` is for."""
+        rng, indices = self.rng, self.indices(dims)
+        over = rng.sample(list(indices), rng.randint(1, min(2, len(indices))))
+        free = [i for i in indices if i not in over]
+        body, kind = self.using(self.atoms(indices, 2), rng.randint(0, 1)), rng.choice(("max", "min"))
+        extreme = Read(self.assign(indices, free, Reduce(kind, tuple(over), body), self.compute), tuple(map(Named, free)))
+        away = Binary("-", body, extreme) if kind == "max" else Binary("-", extreme, body)
+        term: Expr = Apply("exp", (away,))
+        if self.maybe(0.5):
+            term = Binary("*", term, rng.choice(self.atoms(indices, 1)))
+        self.assign(indices, free, Reduce("sum", tuple(over), term), self.compute)
+
     def after(self, e: Expr, free: list[str], indices: dict[str, str]) -> Expr:
         more = [self.literal(self.rng.randint(1, 3))]
         if free:
@@ -364,6 +377,8 @@ def _draft(rng: Random, name: str, long: float) -> Op:
         pool, count = DIMS[: rng.randint(1, 2)], rng.randint(6, 40)
     if rng.random() < 0.08:
         w.window(_some(rng, pool, 3))
+    if 0.46 <= style < 0.5 and w.compute in FLOATS:
+        w.distances(_some(rng, pool, 3))
     makes = (w.pointwise, w.reduction, w.contraction, w.fill)
     weights = (8, 2, 1, 0) if count > 5 else (3, 5, 5, 0.6)
     whole = 0.8 <= style < 0.9

@@ -1,4 +1,4 @@
-"""Computations on an accumulator that the compiler adds: its initialisation, reload, and combination over units."""
+"""Computations on an accumulator that the compiler adds: its initialisation, reload, combination over units, correction."""
 
 from __future__ import annotations
 
@@ -54,3 +54,11 @@ class CombinePartials(Computation):
     @cached_property
     def reduced(self) -> tuple[str, ...]:
         return ()
+
+
+@dataclass(frozen=True)
+class RunningUpdate(Computation):
+    """A computation on running values (`running_values`). `corrects`: the accumulator that it multiplies; `shown`: by what."""
+
+    corrects: str = ""
+    shown: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors import Diagnostics, UserError, UserErrors
+from andiron.dsl.errors import Diagnostics, UserError, UserErrors, online
 from andiron.dsl.errors import schedule as mistakes
 from andiron.dsl.module import load_with_mistakes, loads
 from andiron.tools.checks.compile_schedules import check_schedules
@@ -40,7 +40,7 @@ def test_message(case, update_goldens):
 
 
 def test_every_mistake_has_a_case():
-    ids = {c.id for _, c in inspect.getmembers(mistakes, inspect.isclass) if c is not UserError}
+    ids = {c.id for room in (mistakes, online) for _, c in inspect.getmembers(room, inspect.isclass) if c is not UserError}
     assert ids == {c.stem for c in CASES} | BY_NAME
 
 

@@ -1,0 +1,225 @@
+"""`tile ... online`: reductions over one index share its loop, and those that read another one's running value are corrected.
+
+ONE_PASS      a statistic, those that depend on it, and what they read of each tile have one loop; all else has nests before it
+              and after it, as without the word.
+OPEN_ABOVE    the accumulators of all of them are open around the loop.
+RUNNING_ONLY  what a tile computes from a running value is read in this tile alone: it is no output, and no other nest reads it.
+LEAST_ONLINE  each iteration multiplies by a rounded factor, and error bounds count one for so many elements.
+OWN_PARTS     units that have parts of the index would have running values of their own: that is not lowered yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...dsl.errors.online import OnlineMismatch
+from ...dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedTile
+from ...dsl.semantics.error_bounds import LEAST_ONLINE
+from ...dsl.source import Span
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import TYPES
+from ...dsl.values import Load, Part, Value, transform
+from ..ir.printer import show_value
+from ..ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
+from ..ir.tile_ir import Alloc, Stmt
+from ..plan.computations import Computation
+from ..plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
+from ..schedule.build_tree import modifier
+from .leaves.instr_leaf import register_buffer
+from .lower_keep import lower_reduction, owner_tree
+from .reductions.accumulator_computations import RunningUpdate
+from .reductions.dependent_reductions import APART, Dependence, dependences, readers_of
+from .reductions.open_accumulators import accumulates_at_leaf
+from .reductions.running_values import at_the_end, iteration
+from .spec import Focus, View, clamped
+
+if TYPE_CHECKING:
+    from .lower_schedule import Lowering
+
+
+def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, ...]:
+    """The reductions that depend on each other's running values in this tile; none where it is a tile like others."""
+    if not tile.online or not tile.axes or tile.axes[0].index not in focus.ranges:
+        return ()
+    (axis,) = tile.axes
+    span = online_span(tile)
+    if any(isinstance(w, RunningUpdate) for w in focus.computations):
+        raise OnlineMismatch(
+            "an online tile stands above, and a pass has one loop", span, help="write `online` on one of the two lines"
+        )
+    chain = dependences(focus, axis.index, span)
+    if not chain:
+        return ()
+    low.ctx.online.add(tile.key)
+    size = clamped(focus.ranges[axis.index], axis.size)
+    extent = focus.ranges[axis.index].size
+    if size < LEAST_ONLINE and (extent.constant is None or extent.constant > size):
+        raise BadTileSize(
+            f"an online tile has {LEAST_ONLINE} elements or more, not {size}", span, help=f"`{axis.index}: {LEAST_ONLINE}`, say"
+        )
+    _check_units(low, focus, tile, chain)
+    _check_keeps(focus, tile, chain)
+    return chain
+
+
+def online_span(tile: Tile) -> Span | None:
+    m = modifier(tile.line, "online") if tile.line is not None else None
+    return (m.span if m is not None else None) or tile.span
+
+
+def members(chain: tuple[Dependence, ...]) -> list[Computation]:
+    """The reductions of a chain, each before those that depend on it."""
+    return list({w.name: w for d in chain for w in (d.statistic, d.reduction)}.values())
+
+
+def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> list[tuple[Computation, ...]]:
+    """ONE_PASS: the computations in nests one after another, of which one has the whole chain."""
+    index, below = tile.axes[0].index, tile.below.staged
+    inside = {w.name for w in members(chain)}
+    for w in reversed(focus.computations):  # what they read of a tile is computed in it
+        read = any(not x.reads.isdisjoint(w.targets) for x in focus.computations if x.name in inside)
+        if read and index in w.indices and not below.isdisjoint(w.targets):
+            inside.add(w.name)
+    _check_running_only(low, focus, tile, chain, inside)
+    results = {t for w in members(chain) for t in w.targets}
+    parts: tuple[list[Computation], ...] = ([], [], [])
+    for w in focus.computations:
+        later = w.name not in inside and not w.reads.isdisjoint(results)
+        results |= set(w.targets) if later else set()
+        parts[1 if w.name in inside else 2 if later else 0].append(w)
+    return [tuple(p) for p in parts if p]
+
+
+def lower_online(
+    low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...], loops: Callable[[Focus], list[Stmt]]
+) -> list[Stmt]:
+    """The nest of a chain. `loops`: the tile's loop for the computations of a focus."""
+    ctx = low.ctx
+    for w in reversed(members(chain)):  # written back in their order: the write-back of one reads those before it
+        if w.name in focus.open_accumulators:
+            continue
+        if accumulates_at_leaf(ctx, focus, w, tile):
+            raise UnboundedTile(
+                f"`{w.result}` is open around the tiles of `{tile.axes[0].index}`, and the number of its elements is not known,"
+                " or more than registers hold",
+                online_span(tile),
+                help=f"tile {' and '.join(f'`{i}`' for i in w.indices)} above this line",
+            )
+        return lower_reduction(low, focus, w, tile)
+    shown = {d.reduction.name: _shown(d) for d in chain}
+    ctx.trace.online(tile, _told(chain, shown))
+    made = iteration(focus.computations, chain, shown)
+    inner = replace(focus, computations=made.computations)
+    buffers: list[tuple[str, str]] = []
+    for name, indices, dtype in made.registers:
+        ctx.dtypes.setdefault(name, TYPES[dtype])
+        buffer = ctx.fresh(buffer_name(name))
+        depth = tuple(len(focus.ranges[i].steps) for i in indices)
+        inner = inner.with_view(name, View(buffer, "path", indices, depth=depth, zero_padded=False))
+        buffers.append((name, buffer))
+    out: list[Stmt] = loops(inner)
+    for name, buffer in reversed(buffers):
+        made_here = register_buffer(ctx, buffer, ctx.dtypes[name], ctx.device.memories[-1].name, tile.span)
+        out = [Alloc(made_here, tuple(out), tile.span)]
+    for d in chain:
+        last = at_the_end(d)
+        if last is not None:
+            out += low.lower(replace(focus, computations=(last,)), owner_tree(low, tile, d.reduction))
+    return out
+
+
+def check_online_tiles(low: Lowering, tree: Node) -> None:
+    """Raises OnlineMismatch for a line whose word changes nothing."""
+    for x in all_nodes(tree):
+        if isinstance(x, Tile) and x.online and x.key not in low.ctx.online:
+            index = x.axes[0].index
+            raise OnlineMismatch(
+                f"in this launch no reduction over `{index}` reads the result of another one over it",
+                online_span(x),
+                help="keep the result that others read above this line, as `keep m in register`, or leave `online` out",
+            )
+
+
+def _shown(d: Dependence) -> str:
+    """The correction as people write it: `exp(m~ - m)`, where `m~` is the value before."""
+
+    def step(v: Value) -> Value | None:
+        if not isinstance(v, Load):
+            return None
+        before = isinstance(v.tensor, PreviousValue)
+        return Part(result_of(tensor_of(v.tensor)) + ("~" if before else ""), v.dtype)
+
+    return show_value(transform(d.correction, step))
+
+
+def _told(chain: tuple[Dependence, ...], shown: dict[str, str]) -> str:
+    """`l, o.sum1: times exp(m~ - m)`."""
+    by: dict[str, list[str]] = {}
+    for d in chain:
+        by.setdefault(shown[d.reduction.name], []).append(d.reduction.result)
+    return "; ".join(f"{', '.join(names)}: times {factor}" for factor, names in by.items())
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def _check_units(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
+    """OWN_PARTS. Raises NotYet."""
+    reduced = {i for w in members(chain) for i in w.reduced}
+    for d in focus.digits:
+        parted = d.also or d.index
+        if parted in reduced and d.extent.constant != 1:
+            raise NotYet(
+                f"units of `{d.levels[-1]}` have parts of `{parted}` here: running values of parts are not lowered yet",
+                online_span(tile),
+                help=f"distribute other indices than `{parted}`, or leave `online` out",
+            )
+    indices = set(reduced)
+    for x in tile.below.path():
+        if isinstance(x, Fuse) and indices & set(x.indices):
+            indices.add(x.name)
+        if isinstance(x, Tile) and x.level is not None:
+            parted = next((a.index for a in x.axes if a.index in indices), None)
+            if parted is not None:
+                raise NotYet(
+                    f"units of `{x.level}` would have parts of `{parted}`: running values of parts are not lowered yet",
+                    x.span,
+                    help=f"distribute other indices than `{parted}`, or leave `online` out",
+                )
+
+
+def _check_keeps(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
+    """OPEN_ABOVE. Raises NotYet."""
+    for x in tile.below.path():
+        for w in members(chain) if isinstance(x, Keep) else ():
+            if not {*w.names}.isdisjoint(x.tensors):
+                raise NotYet(
+                    f"`{w.result}` is kept below the online tile: running values are kept around it",
+                    x.span,
+                    help="write the line above the online tile",
+                )
+
+
+def _check_running_only(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...], inside: set[str]) -> None:
+    """RUNNING_ONLY. Raises NotComputed, OnlineMismatch."""
+    outputs = {b.name for b in low.ctx.buffers if b.kind == "output"}
+    for d in chain:
+        for w in readers_of(focus, d.statistic):
+            mine = [x for x in focus.computations if not x.reads.isdisjoint(w.targets)]
+            if not any(x.name in inside for x in mine):
+                continue
+            name = tensor_of(w.name)
+            if w.name not in inside:
+                raise NotComputed(
+                    f"`{d.reduction.result}` reads `{name}` in the pass that computes `{d.statistic.result}`, and no line below"
+                    " keeps it there",
+                    online_span(tile),
+                    help=f"write the `keep` of `{name}` below this line, or leave `online` out",
+                )
+            if not all(x.name in inside for x in mine) or not outputs.isdisjoint(w.targets):
+                raise OnlineMismatch(
+                    f"`{name}` is computed from a running value of `{d.statistic.result}`, and read outside of the pass",
+                    online_span(tile),
+                    help=APART,
+                )

@@ -1,0 +1,114 @@
+"""The computations of an iteration of `tile ... online`: running values before and after it, corrections of partial results.
+
+m = max(t) s[t]; l = sum(t) exp(s[t] - m)      -->      before = m
+                                                        m = max(m, s[t])                for each t of the tile
+                                                        now = m, or 0 while m is -inf   (BEFORE_THE_FIRST)
+                                                        l = l * exp(before - now)
+                                                        l = l + exp(s[t] - now)         for each t of the tile
+
+They are computations like others, in this order: lines below tile them, and what lacks an index has a nest of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.support.fast_replace import replace
+from ....dsl.types import TYPES
+from ....dsl.values import Apply, Const, Load, Masked, Value, transform
+from ...plan.computations import Computation, computation_extents
+from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
+from .accumulator_computations import RunningUpdate
+from .dependent_reductions import Dependence, accumulator_load, start_of
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """`computations` in place of those in focus; `registers`: what they make, with its indices and its type."""
+
+    computations: tuple[Computation, ...]
+    registers: tuple[tuple[str, tuple[str, ...], str], ...]
+
+
+def iteration(computations: tuple[Computation, ...], chain: tuple[Dependence, ...], shown: dict[str, str]) -> Iteration:
+    """`shown`: the corrections, by the accumulators that they are for."""
+    statistics = {d.statistic.name: d.statistic for d in chain}
+    dependent = {d.reduction.name for d in chain}
+    out: list[Computation] = []
+    registers: list[tuple[str, tuple[str, ...], str]] = []
+    for w in computations:
+        if w.name in dependent:
+            out.append(replace(w, outputs=()))
+            continue
+        if w.name not in statistics:
+            out.append(w)
+            continue
+        read = {t for x in computations if x is not w for t in x.reads}
+        before = PreviousValue(w.name)
+        out += [_update(w, before, accumulator_load(w, w.name)), replace(w, outputs=())]
+        registers.append((before, w.indices, w.value.dtype.name))
+        names, now = _now(w, read)
+        out += names
+        registers += [(x.name, w.indices, w.value.dtype.name) for x in names]
+        factors: dict[Value, str] = {}
+        for d in chain:
+            if d.statistic is not w:
+                continue
+            value = _renamed(d.correction, w, now)
+            name = factors.get(value)
+            if name is None:
+                name = factors[value] = CorrectionFactor(d.reduction.name)
+                out.append(_update(w, name, value))
+                registers.append((name, w.indices, value.dtype.name))
+            out.append(
+                _corrected(d.reduction, Load(name, accumulator_load(w, "").indices, value.dtype), shown[d.reduction.name])
+            )
+    return Iteration(tuple(out), tuple(registers))
+
+
+def _update(w: Computation, name: str, value: Value) -> RunningUpdate:
+    """A value for each element of a statistic."""
+    return RunningUpdate(name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)
+
+
+def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], str]:
+    """The results of the statistic that are read, as they are by now, and the name of its value among them."""
+    held = accumulator_load(w, w.name)
+    at_start = Apply("eq", (held, start_of(w)), TYPES["bool"])
+    now = Apply("where", (at_start, Const(0, held.dtype.compute), held), held.dtype.compute)
+    plain = next((o.tensor for o in w.outputs if o.tensor in read and isinstance(o.value, Load)), None)
+    name = plain or RunningValue(w.name)
+    out = [_update(w, name, now)]
+    for o in w.outputs:
+        if o.tensor in read and o.tensor != name:
+            out.append(_update(w, o.tensor, _renamed(o.value, w, name)))
+    return out, name
+
+
+def _renamed(value: Value, w: Computation, now: str) -> Value:
+    """The value with the statistic's value by now in place of its accumulator."""
+
+    def step(v: Value) -> Value | None:
+        return replace(v, tensor=now) if isinstance(v, Load) and v.tensor == w.name else None
+
+    return transform(value, step)
+
+
+def _corrected(w: Computation, factor: Load, shown: str) -> RunningUpdate:
+    held = accumulator_load(w, w.name)
+    value = Apply("mul", (held, factor), held.dtype.compute)
+    return RunningUpdate(w.name, w.indices, value, None, w.extents, span=w.span, fused=w.fused, corrects=w.name, shown=shown)
+
+
+def at_the_end(d: Dependence) -> RunningUpdate | None:
+    """NONE_COUNTED: no number is the result of a row in which there are elements, and none counts."""
+    if not d.no_number:
+        return None
+    held, statistic = accumulator_load(d.reduction, d.reduction.name), accumulator_load(d.statistic, d.statistic.name)
+    at_start = Apply("eq", (statistic, start_of(d.statistic)), TYPES["bool"])
+    none = Apply("where", (at_start, Const(float("nan"), held.dtype.compute), held), held.dtype.compute)
+    extents = computation_extents(d.statistic)
+    some = tuple(extents[i] - 1 for i in d.statistic.reduced)
+    value = Masked(some, none, held, held.dtype.compute)
+    w = d.reduction
+    return RunningUpdate(w.name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)

@@ -1,0 +1,341 @@
+"""`tile ... online`: reductions that read a running value share its pass. On CPUs, under the emulator, in the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.ir.printer import show
+from andiron.codegen.lower import lower_online
+from andiron.codegen.lower.reductions import running_values
+from andiron.codegen.lower.schedule_trace import show_trace
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.dsl.errors import UserError
+from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
+from andiron.dsl.support.fast_replace import replace
+from andiron.runtime.compile import compile
+
+from ...support.cpp.build import skip_unless_run_here
+from ...support.rotation import rotated
+
+ROWS = """
+op f[M, N, D](X: f32[M, N], V: f32[N, D]) -> (y: f32[M], o: f32[M, D]):
+    m[i] = max(t) X[i, t]
+    p[i, t] = {exp}(X[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    y[i] = m[i] + log(l[i])
+    o[i, d] = (sum(t) p[i, t] * V[t, d]) / l[i]
+"""
+CPU = {
+    "rows": "tile i: 4 -> core / keep m, l in register / keep o in l1 / tile t: 8 online / keep p in l1 / tile i: 1 / compute",
+    "inlined": "tile i: 4 -> core / keep m, l in register / tile d: 8 / keep o in register / tile t: 16 online / compute",
+    "tile in tile": "tile i: 4 -> core / keep m, l, o in register / tile t: 48 online / tile t: 16 / keep p in register",
+    "lanes": "tile i: 8 -> core / keep m, l, o in register / tile t: 8 online / keep p in register / tile i: 1 -> lane",
+    "whole": "tile i: 2 -> core / keep m, l, o in register / tile t: 64 online unroll 2 / tile d: 4 / compute",
+    "peeled": "tile i: 4 -> core / keep m, l in l1 / keep o in l2 / tile t: 8 online peel / tile i: 1 / tile t: 4 / compute",
+}
+GPU = {
+    "threads": "tile i: 32 -> block / tile i: 1 -> thread / keep m, l, o in register / tile t: 16 online / keep p in register",
+    "staged": "tile i: 32 -> block / keep m, l, o in register / tile t: 8 online pipeline 2 / move V -> shared"
+    " / tile i: 1 -> thread / keep p in register",
+    "features": "tile i: 16 -> block / keep m, l, o in register / tile t: 16 online / keep p in shared"
+    " / tile i: 1, d: 4 -> thread",
+    "shared": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online / keep p in shared"
+    " / tile i: 1, d: 4 -> thread / compute",
+}
+SIZES = ((5, 37, 7), (4, 16, 8), (1, 1, 1), (3, 0, 2), (9, 130, 5), (0, 9, 3), (2, 9, 0))
+INF = float("inf")
+
+
+def written(lines: str) -> str:
+    indented = (f"    {x[2:].strip()}" if x.startswith("> ") else x for x in map(str.strip, lines.split(" / ")))
+    return "schedule s for f where D <= 8:\n" + "".join(f"    {x}\n" for x in indented)
+
+
+def text_of(lines: str, exp: str = "exp") -> str:
+    return ROWS.format(exp=exp) + written(lines)
+
+
+def program_of(text: str, device: str):
+    module = loads(text)
+    return compile_program(module, module.ops["f"], module.schedules["s"], module.device(device))
+
+
+def formula(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two passes in float64."""
+    x, v = x.astype(float), v.astype(float)
+    with np.errstate(all="ignore"):
+        m = x.max(1, initial=-INF)
+        p = np.exp(x - m[:, None])
+        total = p.sum(1)
+        return m + np.log(total), (p[:, :, None] * v).sum(1) / total[:, None]
+
+
+def agrees(got, x: np.ndarray, v: np.ndarray, text: str, finite: bool = True) -> None:
+    """With the formula in where there are infinities and no numbers, and with the reference within its bound."""
+    exact = reference(loads(text).ops["f"], exact=True)(x, v)
+    for result, expected, (value, bound) in zip(got, formula(x, v), exact, strict=True):
+        for oracle in (expected, value):
+            np.testing.assert_array_equal(np.isnan(result), np.isnan(oracle))
+            np.testing.assert_array_equal(np.isposinf(result), np.isposinf(oracle))
+            np.testing.assert_array_equal(np.isneginf(result), np.isneginf(oracle))
+        some = np.isfinite(value)
+        assert not finite or some.all() or not x.shape[1]
+        assert (np.abs(result.astype(float)[some] - value[some]) <= bound[some]).all()
+        np.testing.assert_allclose(result[some], expected[some], rtol=1e-4, atol=1e-5)
+
+
+def arrays(m: int, n: int, d: int, scale: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(m + n + d)
+    x, v = rng.standard_normal((m, n)) * scale, rng.standard_normal((n, d))
+    return x.astype(np.float32), v.astype(np.float32)
+
+
+def special() -> tuple[np.ndarray, np.ndarray]:
+    """Rows that have the word for it in a comment, and values."""
+    x, v = arrays(12, 40, 3)
+    x[0, :16] = -INF  # the first two tiles do not count
+    x[1, :16], x[1, 16:] = -INF, -200 + x[1, 16:]  # nor here, and the rest is far below 0
+    x[2] = -INF  # nothing counts
+    x[3, 8:24] = -INF  # the middle
+    x[4, 9:] = -INF  # the end
+    x[5, 20] = INF
+    x[6, 20] = np.nan
+    x[7, 3], x[7, 30] = INF, -INF
+    x[8] = np.linspace(-300, 300, 40)  # each tile corrects by much
+    x[9] = np.linspace(300, -300, 40)
+    x[10, 1:] = -INF  # one element
+    x[11, :8], x[11, 39] = -INF, np.nan
+    return x, v
+
+
+@pytest.mark.parametrize(("name", "target"), rotated(CPU, ("cpu:generic", "cpu:avx2", "cpu:avx512")))
+def test_on_cpus(name: str, target: str) -> None:
+    skip_unless_run_here(target)
+    text = text_of(CPU[name])
+    kernel = compile(text, op="f", schedule="s", target=target)
+    for sizes in SIZES:
+        x, v = arrays(*sizes)
+        agrees(kernel(x, v), x, v, text)
+    x, v = special()
+    agrees(kernel(x, v), x, v, text, finite=False)
+    assert np.isfinite(kernel(x, v)[0][[0, 1, 3, 4, 8, 9, 10]]).all()
+
+
+@pytest.mark.parametrize("name", GPU)
+def test_under_the_emulator(name: str) -> None:
+    text = text_of(GPU[name])
+    kernel = compile(text, op="f", schedule="s", target="emulate:sm_80")
+    for sizes in SIZES[:5]:
+        x, v = arrays(*sizes)
+        agrees(kernel(x, v), x, v, text)
+    x, v = special()
+    agrees(kernel(x, v), x, v, text, finite=False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "device"), [(x, "cpu:avx2") for x in CPU.values()] + [(x, "sm_80") for x in GPU.values()], ids=[*CPU, *GPU]
+)
+def test_in_the_interpreter_and_once(lines: str, device: str) -> None:
+    """Without races, and each element contributes once, by the right factor."""
+    text = text_of(lines)
+    program = program_of(text, device).program
+    units = {"core": 2} if device.startswith("cpu") else None
+    for m, n, d in ((5, 19, 3), (2, 0, 1), (1, 8, 4)):
+        x, v = arrays(m, n, d)
+        agrees(tuple(interpret(program, {"X": x, "V": v}, {"M": m, "N": n, "D": d}, units).values()), x, v, text)
+        check_once(program, loads(text).ops["f"], {"M": m, "N": n, "D": d}, units)
+
+
+def test_infinite_values_where_nothing_counts() -> None:
+    text = text_of(CPU["rows"])
+    kernel = compile(text, op="f", schedule="s", target="cpu:generic")
+    x, v = special()
+    x[8:10] /= 100  # where exponentials underflow, the f64 of the reference has others
+    v[2, 0], v[20, 1] = INF, np.nan
+    agrees(kernel(x, v), x, v, text, finite=False)
+
+
+@pytest.mark.parametrize("size", [8, 16, 64])
+def test_powers_of_two_are_exact(size: int) -> None:
+    """Integers, powers of two and their sums are exact, so the results are those of the reference, bit for bit."""
+    rng = np.random.default_rng(size)
+    text = text_of(CPU["rows"].replace("t: 8", f"t: {size}"), "exp2")
+    x = rng.integers(-4, 5, (6, 100)).astype(np.float32)
+    v = rng.integers(-4, 5, (100, 5)).astype(np.float32)
+    got = compile(text, op="f", schedule="s", target="cpu:generic")(x, v)
+    want = reference(loads(text).ops["f"])(x, v)
+    np.testing.assert_array_equal(got[1], want[1])
+
+
+def test_the_number_of_threads_does_not_matter() -> None:
+    text = text_of(CPU["rows"])
+    x, v = arrays(23, 60, 7)
+    one, three = (compile(text, op="f", schedule="s", target="cpu:generic", threads=n)(x, v) for n in (1, 3))
+    for a, b in zip(one, three, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uncorrected(*args):
+        made = running_values.iteration(*args)
+        return replace(made, computations=tuple(w for w in made.computations if not getattr(w, "corrects", "")))
+
+    monkeypatch.setattr(lower_online, "iteration", uncorrected)
+    text = text_of(CPU["rows"])
+    program = program_of(text, "cpu:avx2").program
+    with pytest.raises(Fault):
+        check_once(program, loads(text).ops["f"], {"M": 3, "N": 19, "D": 2}, {"core": 1})
+
+
+def test_one_pass_reads_each_element_once() -> None:
+    """And nothing between the statements is in a workspace."""
+    program = program_of(text_of(GPU["threads"]), "sm_80").program
+    assert len(program.launches) == 1
+    assert [b.name for b in program.buffers if b.kind == "workspace"] == []
+
+
+def test_the_schedule_is_printed_with_the_word() -> None:
+    text = text_of(CPU["rows"])
+    made = program_of(text, "cpu:avx2")
+    assert "tile t: 8 online\n" in made.schedule
+    again = program_of(ROWS.format(exp="exp") + made.schedule, "cpu:avx2")
+    assert show(again.program) == show(made.program)
+
+
+def test_explain_shows_the_correction() -> None:
+    shown = show_trace(program_of(text_of(CPU["rows"]), "cpu:avx2").trace)
+    assert "# (N + 7)/8 tiles, one after another; l, o.sum1: times exp(m~ - m)\n" in shown
+    assert "l[4] += p[4, 8] | * exp(m~ - m)" in shown
+
+
+# ---------------------------------------------------------------- other ops
+
+OPS = {
+    "a nest after the pass": (
+        "op f[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    m[i] = max(t) X[i, t]\n    l[i] = sum(t) exp(X[i, t] - m[i])\n"
+        "    Y[i, t] = exp(X[i, t] - m[i]) / l[i]\n",
+        "tile i: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+    "two statistics, a maximum and a minimum": (
+        "op f[M, N](X: f32[M, N], Z: f32[M, N]) -> (y: f32[M]):\n"
+        "    m[i] = max(t) X[i, t]\n    l[i] = sum(t) exp(X[i, t] - m[i])\n"
+        "    n[i] = min(t) Z[i, t]\n    r[i] = sum(t) exp2((n[i] - Z[i, t]) * 0.5)\n    y[i] = l[i] / r[i] + m[i] * n[i]\n",
+        "tile i: 4 -> core / keep m, l, n, r in register / tile t: 8 online / compute",
+    ),
+    "cross entropy on top of a product": (
+        "op f[M, N, K](A: f32[M, K], W: f32[N, K], c: i32[M]) -> (y: f32[M]):\n    z[i, t] = sum(k) A[i, k] * W[t, k]\n"
+        "    m[i] = max(t) z[i, t]\n    l[i] = sum(t) exp(z[i, t] - m[i])\n    g[i] = sum(t) where(c[i] == t, z[i, t], 0.0)\n"
+        "    y[i] = m[i] + log(l[i]) - g[i]\n",
+        "tile i: 4 -> core / keep m, l, g in register / tile t: 8 online / keep z in register / compute",
+    ),
+    "two reduced indices": (
+        "op f[M, N, K](X: f32[M, N, K]) -> (y: f32[M]):\n    m[i] = max(t, u) X[i, t, u]\n"
+        "    l[i] = sum(t, u) exp(X[i, t, u] - m[i])\n    y[i] = m[i] + log(l[i])\n",
+        "tile i: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+    "reduced indices that are fused": (
+        "op f[M, N, K](X: f32[M, N, K]) -> (y: f32[M]):\n    m[i] = max(t, u) X[i, t, u]\n"
+        "    l[i] = sum(t, u) exp(X[i, t, u] - m[i])\n    y[i] = m[i] + log(l[i])\n",
+        "fuse t, u as w / tile i: 4 -> core / keep m, l in register / tile w: 8 online / compute",
+    ),
+    "free indices that are fused": (
+        "op f[M, K, N](X: f32[M, K, N]) -> (y: f32[M, K]):\n    m[i, u] = max(t) X[i, u, t]\n"
+        "    l[i, u] = sum(t) exp(X[i, u, t] - m[i, u])\n    y[i, u] = m[i, u] + log(l[i, u])\n",
+        "fuse i, u as w / tile w: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+    "f16": (
+        "op f[M, N](X: f16[M, N]) -> (y: f16[M]):\n    m[i] = max(t) X[i, t]\n    l[i] = sum(t) exp(X[i, t] - m[i])\n"
+        "    y[i] = m[i] + log(l[i])\n",
+        "tile i: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+    "f64": (
+        "op f[M, N](X: f64[M, N]) -> (y: f64[M]):\n    m[i] = max(t) X[i, t]\n    l[i] = sum(t) exp(X[i, t] - m[i])\n"
+        "    y[i] = m[i] + log(l[i])\n",
+        "tile i: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+    "another name for the statistic": (
+        "op f[M, N](X: f32[M, N]) -> (y: f32[M]):\n    m[i] = max(t) X[i, t]\n    n[i] = m[i] * 2.0\n"
+        "    l[i] = sum(t) exp(X[i, t] * 2.0 - n[i])\n    y[i] = n[i] + log(l[i])\n",
+        "tile i: 4 -> core / keep m, l in register / tile t: 8 online / compute",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "target"), rotated(OPS, ("cpu:generic", "cpu:avx2")))
+def test_ops(name: str, target: str) -> None:
+    op, lines = OPS[name]
+    text = op + written(lines).replace(" where D <= 8", "")
+    kernel = compile(text, op="f", schedule="s", target=target)
+    declared = loads(text).ops["f"]
+    rng = np.random.default_rng(5)
+    for sizes in ((5, 37, 3), (4, 16, 2), (1, 1, 1), (3, 0, 2), (2, 9, 5)):
+        dims = {v.name: n for v, n in zip(declared.dims, sizes, strict=False)}
+        shapes = [tuple(e.evaluate(dims) for e in t.shape) for t in declared.inputs]
+        given = [(rng.standard_normal(s) * 3).astype(t.dtype.numpy) for s, t in zip(shapes, declared.inputs, strict=True)]
+        value, bound = reference(declared, exact=True)(*given)
+        result = kernel(*given).astype(float)
+        np.testing.assert_array_equal(np.isfinite(result), np.isfinite(value))
+        some = np.isfinite(value)
+        assert (np.abs(result[some] - value[some]) <= bound[some]).all()
+
+
+# ---------------------------------------------------------------- what is refused
+
+LSE = (
+    "op f[M, N](X: f32[M, N], W: f32[M], c: i32[N]) -> (y: f32[M]):\n    m[i] = max(t) {x}\n    e[i, t] = exp({e})\n"
+    "    l[i] = {sum}(t) {l}\n    y[i] = m[i] + log(l[i])\n"
+)
+PLAIN = {"x": "X[i, t]", "e": "X[i, t] - m[i]", "sum": "sum", "l": "e[i, t]"}
+KEPT = "tile i: 4 -> core / keep m, l in register / tile t: 8 online"
+REFUSED = {
+    "schedule-online: `l` cannot follow `m` in one pass: it makes a choice by the running value": (
+        {"l": "where(X[i, t] < m[i], e[i, t], 0)"}, KEPT),
+    "schedule-online: in this launch no reduction over `t` reads the result of another one over it": (
+        {}, "tile i: 4 -> core / tile t: 8 online"),
+    "schedule-online: an online tile stands above, and a pass has one loop": ({}, KEPT + " / tile t: 16 online"),
+    "schedule-not-yet: an element that does not count for `m` (-inf) is not known to add 0 to `l`": (
+        {"e": "(X[i, t] - m[i]) * W[i]"}, KEPT),
+    "schedule-not-yet: `l` is a `max` of f32: as what follows a running value it is not lowered yet": (
+        {"l": "(X[i, t] - m[i])", "sum": "max"}, KEPT),
+    "schedule-not-yet: `l` is kept below the online tile: running values are kept around it": (
+        {}, "tile i: 4 -> core / keep m in register / tile t: 8 online / keep l in register"),
+    "schedule-not-yet: units of `lane` would have parts of `t`: running values of parts are not lowered yet": (
+        {}, KEPT + " / tile t: 1 -> lane"),
+    "schedule-not-yet: `online` tiles of several indices are not lowered yet": (
+        {}, "tile i: 4 -> core / keep m, l in register / tile t: 8, i: 1 online"),
+    "schedule-modifier-argument: no reduction over `i`: there are no running values": ({}, "tile i: 8 online"),
+    "schedule-modifier: `online` is for loops; these tiles go to units of `core`": ({}, "tile i: 8 -> core online"),
+    "schedule-tile-size: an online tile has 8 elements or more, not 4": (
+        {}, "tile i: 4 -> core / keep m, l in register / tile t: 4 online"),
+    "schedule-unbounded-tile: `m` is open around the tiles of `t`, and the number of its elements is not known, or more than"
+    " registers hold": ({}, "keep m, l in register / tile t: 8 online / tile i: 4 -> core"),
+    "schedule-not-computed: `l` reads `e` in the pass that computes `m`, and no line below keeps it there": (
+        {}, "tile i: 4 -> core / keep m, l in register / keep e in l2 / tile t: 8 online"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message: str) -> None:
+    changes, lines = REFUSED[message]
+    text = LSE.format(**(PLAIN | changes)) + written(lines).replace("D <= 8", "N <= 64")
+    with pytest.raises(UserError) as refused:
+        program_of(text, "cpu:avx2")
+    assert f"{refused.value.id}: {refused.value.message}" == message
+    assert refused.value.span is not None
+    assert refused.value.help
+
+
+def test_a_running_value_is_not_stored() -> None:
+    """The exponentials are an output, so they need the statistic of the whole row."""
+    text = (
+        "op f[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    m[i] = max(t) X[i, t]\n    e[i, t] = exp(X[i, t] - m[i])\n"
+        "    l[i] = sum(t) e[i, t]\n    Y[i, t] = e[i, t] / l[i]\n"
+    ) + written("tile i: 4 -> core / keep m, l in register / tile t: 8 online / keep e in register").replace(
+        " where D <= 8", ""
+    )
+    with pytest.raises(UserError) as refused:
+        program_of(text, "cpu:avx2")
+    assert refused.value.message == "`e` is computed from a running value of `m`, and read outside of the pass"
