@@ -40,6 +40,7 @@ _LAST = (
     "by",
     "with_",
     "peel",
+    "online",
 )
 
 
@@ -69,6 +70,7 @@ class Schedule:
     by        "shuffle"
     with_     "ldmatrix"
     peel      True
+    online    True
 
     Raises the diagnostics of its first line.
     """
@@ -270,7 +272,7 @@ def _modifier(name: str, value: Any) -> str:
     if value is None or value is False:
         return ""
     match name:
-        case "through" | "peel":
+        case "through" | "peel" | "online":
             return f" {name}"
         case "unroll" | "swizzle" if value is True:
             return f" {name}"

@@ -104,7 +104,7 @@ def lower_online(
                 f"`{w.result}` is open around the tiles of `{tile.axes[0].index}`, and the number of its elements is not known,"
                 " or more than registers hold",
                 online_span(tile),
-                help=f"tile {' and '.join(f'`{i}`' for i in w.indices)} above this line",
+                help=f"tile {' and '.join(f'`{i}`' for i in w.indices)} above, or keep `{w.result}` in another memory",
             )
         return lower_reduction(low, focus, w, tile)
     shown = {d.reduction.name: _shown(d) for d in chain}

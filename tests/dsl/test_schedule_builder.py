@@ -76,6 +76,7 @@ def test_it_compiles_and_runs():
         (lambda s: s.apply("stage", "A", depth=3), "apply stage(A, depth = 3)"),
         (lambda s: s.param("BM", 64, 128, default=128), "param BM in 64, 128 = 128"),
         (lambda s: s.tile(m=4, unroll=True, vector=None, peel=False), "tile m: 4 unroll"),
+        (lambda s: s.tile(t=64, online=True), "tile t: 64 online"),
         (lambda s: s.auto(), "auto"),
     ],
 )
@@ -92,7 +93,7 @@ def test_there_is_a_method_for_every_statement():
             assert hasattr(Schedule, word) or word in MODIFIERS, word
 
 
-MODIFIERS = ["unroll", "vector", "pipeline", "order", "raster", "arrange", "pad", "swizzle", "layout", "by", "with", "peel"]
+MODIFIERS = "unroll vector pipeline order raster arrange pad swizzle layout by with peel online".split()
 
 
 @pytest.mark.parametrize(
