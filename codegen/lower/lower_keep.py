@@ -39,10 +39,10 @@ from .readers import (
     subscripts_of,
     view_form,
 )
-from .reductions.accumulator_computations import CombinePartials, ExchangeBuffers, InitAccumulator, ResumeAccumulator
+from .reductions.accumulator_computations import InitAccumulator, ResumeAccumulator, as_kind
 from .reductions.argreduce_index import accumulator_types, no_index
 from .reductions.check_combining import check_kept_parts
-from .reductions.cross_unit_reduction import exchange_buffer
+from .reductions.combine_partials import combine_partials
 from .reductions.open_accumulators import REGISTER_CELLS
 from .show_spec import memory_of
 from .spec import Focus, View
@@ -66,7 +66,7 @@ def owner_tree(low: Lowering, node: Node, computation: Computation, operand_of: 
                 axes=node.axes, line=node.line, key=node.key, below=owner_tree(low, node.below, computation, operand_of)
             )
         case Tile():
-            return node.but(below=owner_tree(low, node.below, computation, operand_of))
+            return node.but(online=False, below=owner_tree(low, node.below, computation, operand_of))
         case Leaf():
             fragment = _fragment(low, node, computation, operand_of)
             return Leaf() if fragment is None else FragmentLeaf(fragment=fragment)
@@ -298,9 +298,11 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
         inner = inner.with_view(name, view)
     inner = replace(inner, open_accumulators={**focus.open_accumulators, w.name: len(focus.digits)})
     body = low.lower(inner, node)
-    single = replace(inner, computations=(_as_kind(InitAccumulator, w),), loops=())
+    single = replace(inner, computations=(as_kind(InitAccumulator, w),), loops=())
     init = low.lower(single, owner)
-    combine = _combined(low, single, w, owner) if w.name in ctx.reduced else []
+    combine = combine_partials(low, single, w, owner) if w.name in ctx.reduced else []
+    if (close := low.closing.pop(w.name, None)) is not None:
+        combine = close(single, node, combine)
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
     stored = write_back(low, replace(inner, loops=()), w, owner, keep)
     if loops:
@@ -312,30 +314,6 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     for local in reversed(made):
         out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
     return out
-
-
-def _combined(low: Lowering, focus: Focus, w: Computation, owner: Node) -> list[Stmt]:
-    """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
-    ctx = low.ctx
-    out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
-    meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
-    for level, stride, count in sorted(meeting, key=lambda x: (-ctx.device.depth(x[0]), *x)):
-        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
-        ctx.buffers += made
-        how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
-        stored = low.lower(replace(focus, computations=(replace(_as_kind(CombinePartials, w), how=how),)), owner)
-        read = low.lower(
-            replace(focus, computations=(replace(_as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner
-        )
-        inner: list[Stmt] = [*stored, *read]
-        for b in reversed(made):
-            inner = [Alloc(b, tuple(inner))]
-        out += inner
-    return out
-
-
-def _as_kind(kind: type, w: Computation):
-    return kind(**{f: getattr(w, f) for f in Computation.__dataclass_fields__})
 
 
 def _between(low: Lowering, focus: Focus, w: Computation, owner: Node, loops, init: list[Stmt], stored: list[Stmt]):

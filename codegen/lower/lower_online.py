@@ -5,12 +5,15 @@ ONE_PASS      a statistic, those that depend on it, and what they read of each t
 OPEN_ABOVE    the accumulators of all of them are open around the loop.
 RUNNING_ONLY  what a tile computes from a running value is read in this tile alone: it is no output, and no other nest reads it.
 LEAST_ONLINE  each iteration multiplies by a rounded factor, and error bounds count one for so many elements.
-OWN_PARTS     units that have parts of the index would have running values of their own: that is not lowered yet.
+OWN_PARTS     units that have parts of the index have running values of their own. They do not wait for each other in the loop.
+COMBINED_AND_CORRECTED   where the accumulator of a statistic closes, units combine its values. Each then corrects its partial
+              results, from its own value to the common one. So they combine these as sums of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...dsl.errors.online import OnlineMismatch
@@ -18,7 +21,7 @@ from ...dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedTi
 from ...dsl.semantics.error_bounds import LEAST_ONLINE
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
-from ...dsl.types import TYPES
+from ...dsl.types import DType
 from ...dsl.values import Load, Part, Value, transform
 from ..ir.printer import show_value
 from ..ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
@@ -31,7 +34,8 @@ from .lower_keep import lower_reduction, owner_tree
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import APART, Dependence, dependences, readers_of
 from .reductions.open_accumulators import accumulates_at_leaf
-from .reductions.running_values import at_the_end, iteration
+from .reductions.running_values import at_the_end, iteration, update
+from .reductions.split_reduction import tile_splits_reduction
 from .spec import Focus, View, clamped
 
 if TYPE_CHECKING:
@@ -54,7 +58,7 @@ def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, .
     low.ctx.online.add(tile.key)
     size = clamped(focus.ranges[axis.index], axis.size)
     extent = focus.ranges[axis.index].size
-    if size < LEAST_ONLINE and (extent.constant is None or extent.constant > size):
+    if tile.level is None and size < LEAST_ONLINE and (extent.constant is None or extent.constant > size):
         raise BadTileSize(
             f"an online tile has {LEAST_ONLINE} elements or more, not {size}", span, help=f"`{axis.index}: {LEAST_ONLINE}`, say"
         )
@@ -95,7 +99,7 @@ def lower_online(
     low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...], loops: Callable[[Focus], list[Stmt]]
 ) -> list[Stmt]:
     """The nest of a chain. `loops`: the tile's loop for the computations of a focus."""
-    ctx = low.ctx
+    ctx, indices = low.ctx, {i for w in members(chain) for i in w.reduced}
     for w in reversed(members(chain)):  # written back in their order: the write-back of one reads those before it
         if w.name in focus.open_accumulators:
             continue
@@ -107,26 +111,64 @@ def lower_online(
                 help=f"tile {' and '.join(f'`{i}`' for i in w.indices)} above, or keep `{w.result}` in another memory",
             )
         return lower_reduction(low, focus, w, tile)
+    if any(x.online and any(a.index in indices for a in x.axes) for x in tile.below.path() if isinstance(x, Tile)):
+        return loops(focus)
     shown = {d.reduction.name: _shown(d) for d in chain}
     ctx.trace.online(tile, _told(chain, shown))
-    made = iteration(focus.computations, chain, shown)
-    inner = replace(focus, computations=made.computations)
-    buffers: list[tuple[str, str]] = []
-    for name, indices, dtype in made.registers:
-        ctx.dtypes.setdefault(name, TYPES[dtype])
-        buffer = ctx.fresh(buffer_name(name))
-        depth = tuple(len(focus.ranges[i].steps) for i in indices)
-        inner = inner.with_view(name, View(buffer, "path", indices, depth=depth, zero_padded=False))
-        buffers.append((name, buffer))
-    out: list[Stmt] = loops(inner)
-    for name, buffer in reversed(buffers):
-        made_here = register_buffer(ctx, buffer, ctx.dtypes[name], ctx.device.memories[-1].name, tile.span)
-        out = [Alloc(made_here, tuple(out), tile.span)]
+    for w in {d.statistic.name: d.statistic for d in chain}.values():
+        mine = [d for d in chain if d.statistic is w]
+        low.closing[w.name] = partial(_closed, low, w, mine, shown)
+    computations, registers = iteration(focus.computations, chain, shown)
+    inner, around = _with_registers(low, replace(focus, computations=computations), registers, tile.span)
+    return around(loops(inner))
+
+
+def _closed(
+    low: Lowering, w: Computation, chain: list[Dependence], shown: dict[str, str], focus: Focus, node: Node, combine: list[Stmt]
+) -> list[Stmt]:
+    """COMBINED_AND_CORRECTED, and NONE_COUNTED. `combine`: the statistic's partial results become one."""
+    out: list[Stmt] = []
+    if combine:
+        found = update(w, chain, shown, set())
+        inner, around = _with_registers(low, focus, found.registers, node.span)
+
+        def lowered(computations: tuple[RunningUpdate, ...]) -> list[Stmt]:
+            by = {x.name: _owner(low, node, w, chain, x) for x in computations}
+            return [s for x in computations for s in low.lower(replace(inner, computations=(x,)), by[x.name])]
+
+        out += around([*lowered(found.before), *combine, *lowered(found.after)])
     for d in chain:
         last = at_the_end(d)
         if last is not None:
-            out += low.lower(replace(focus, computations=(last,)), owner_tree(low, tile, d.reduction))
+            out += low.lower(replace(focus, computations=(last,)), owner_tree(low, node, d.reduction))
     return out
+
+
+def _owner(low: Lowering, node: Node, w: Computation, chain: list[Dependence], x: RunningUpdate) -> Node:
+    """The tree by which the registers are visited that a computation stores to."""
+    return owner_tree(low, node, next((d.reduction for d in chain if d.reduction.name == x.corrects), w))
+
+
+def _with_registers(
+    low: Lowering, focus: Focus, registers: tuple[tuple[str, tuple[str, ...], DType], ...], span: Span | None
+) -> tuple[Focus, Callable[[list[Stmt]], list[Stmt]]]:
+    """The focus with places in registers, and what puts these around statements."""
+    ctx = low.ctx
+    buffers: list[tuple[str, str]] = []
+    for name, indices, dtype in registers:
+        ctx.dtypes.setdefault(name, dtype)
+        buffer = ctx.fresh(buffer_name(name))
+        depth = tuple(len(focus.ranges[i].steps) for i in indices)
+        focus = focus.with_view(name, View(buffer, "path", indices, depth=depth, zero_padded=False))
+        buffers.append((name, buffer))
+
+    def around(body: list[Stmt]) -> list[Stmt]:
+        for name, buffer in reversed(buffers):
+            made = register_buffer(ctx, buffer, ctx.dtypes[name], ctx.device.memories[-1].name, span)
+            body = [Alloc(made, tuple(body), span)]
+        return body
+
+    return focus, around
 
 
 def check_online_tiles(low: Lowering, tree: Node) -> None:
@@ -165,28 +207,19 @@ def _told(chain: tuple[Dependence, ...], shown: dict[str, str]) -> str:
 
 
 def _check_units(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
-    """OWN_PARTS. Raises NotYet."""
-    reduced = {i for w in members(chain) for i in w.reduced}
-    for d in focus.digits:
-        parted = d.also or d.index
-        if parted in reduced and d.extent.constant != 1:
-            raise NotYet(
-                f"units of `{d.levels[-1]}` have parts of `{parted}` here: running values of parts are not lowered yet",
-                online_span(tile),
-                help=f"distribute other indices than `{parted}`, or leave `online` out",
-            )
-    indices = set(reduced)
-    for x in tile.below.path():
+    """OWN_PARTS, of units that a later launch would combine the values of. Raises NotYet."""
+    indices = {i for w in members(chain) for i in w.reduced}
+    help = "distribute another index there, or leave `online` out"
+    for w in members(chain):
+        if w.name in low.split:
+            message = f"a later launch combines parts of `{w.result}`: running values of such parts are not lowered yet"
+            raise NotYet(message, online_span(tile), help=help)
+    for x in tile.path():
         if isinstance(x, Fuse) and indices & set(x.indices):
             indices.add(x.name)
-        if isinstance(x, Tile) and x.level is not None:
-            parted = next((a.index for a in x.axes if a.index in indices), None)
-            if parted is not None:
-                raise NotYet(
-                    f"units of `{x.level}` would have parts of `{parted}`: running values of parts are not lowered yet",
-                    x.span,
-                    help=f"distribute other indices than `{parted}`, or leave `online` out",
-                )
+        if isinstance(x, Tile) and tile_splits_reduction(low.ctx.device, x) and any(a.index in indices for a in x.axes):
+            message = f"units of `{x.level}` cannot combine running values: parts for a later launch are not lowered yet"
+            raise NotYet(message, x.span, help=help)
 
 
 def _check_keeps(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:

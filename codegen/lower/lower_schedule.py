@@ -68,6 +68,8 @@ class Lowering:
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: their readers
         self.read_again: set[str] = set()  # what those read that several nests make
         self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them
+        # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
+        self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:

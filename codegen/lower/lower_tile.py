@@ -50,19 +50,19 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         stored_by_others(low, focus, parts, tile)
         return [s for g in parts for s in low.lower(replace(focus, computations=g), tile)]
     if chain:
-        return lower_online(low, focus, tile, chain, lambda f: _loops(low, f, tile, mine))
+        return lower_online(low, focus, tile, chain, lambda f: _tiles(low, f, tile, mine))
     if not tile_splits_reduction(ctx.device, tile):
         opened = low.open_accumulators(focus, tile)
         if opened is not None:
             return opened
+    return _tiles(low, focus, tile, mine)
+
+
+def _tiles(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[Stmt]:
+    """Units, or loops."""
+    ctx = low.ctx
     if tile.level is not None:
         return distribute_tiles(low, focus, tile, mine)
-    return _loops(low, focus, tile, mine)
-
-
-def _loops(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[Stmt]:
-    """One tile after another."""
-    ctx = low.ctx
     needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in mine:

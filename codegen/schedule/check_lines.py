@@ -209,7 +209,7 @@ class _Lines:
 
     def online(self, line: syntax.Tile, reduced: set[str]) -> None:
         m = modifier(line, "online")
-        if m is None or line.level is not None:
+        if m is None:
             return
         span, indices = m.span or line.span, [a.index for a in line.axes]
         if len(indices) > 1:

@@ -72,7 +72,7 @@ atomic`: sums, maxima and minima of 32 and 64 bits; an earlier launch sets the n
     ),
     Statement(
         "online",
-        "tile INDEX: SIZE online",
+        "tile INDEX: SIZE [-> LEVEL] online",
         """
 Reductions over INDEX share one pass, also where one reads the result of another. A statistic (`top`, the maximum) has a running
 value. A sum that depends on it (`total`) reads the value after the elements of the tile. Before that, its partial result is
@@ -82,8 +82,14 @@ reason.
 
 The accumulators are open around the loop, so the lines that keep them are above. What depends on a running value, as the
 exponentials of an attention, is kept below, if it is kept. Rows of which no element counts (their maximum is -inf) have the
-result that the op says. The tile has 8 elements or more, for the [error bound](numbers.md). Statistics are maxima and minima of
-floats. Units cannot have parts of the index yet, and what depends on a running value cannot be a statistic itself.
+result that the op says. The tile of a loop has 8 elements or more, for the [error bound](numbers.md).
+
+Units that get parts of the index, by this line or by one below it, have running values of their own. They combine them where
+the accumulators close, and correct their partial results to the common value. Of several tiles of the index, one below the
+other, those above an `online` one have the word too.
+
+Statistics are maxima and minima of floats. What depends on one cannot be a statistic itself yet, and units without a barrier
+cannot have parts (`by workspace`).
 """,
         "log_softmax",
         "tile i: 4 -> core\nkeep top, total in register\ntile j: 64 online\ntile i: 1\ncompute",

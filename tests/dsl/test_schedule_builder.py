@@ -93,7 +93,9 @@ def test_there_is_a_method_for_every_statement():
             assert hasattr(Schedule, word) or word in MODIFIERS, word
 
 
-MODIFIERS = "unroll vector pipeline order raster arrange pad swizzle layout by with peel online".split()
+MODIFIERS = [
+    "unroll", "vector", "pipeline", "order", "raster", "arrange", "pad", "swizzle", "layout", "by", "with", "peel", "online",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from andiron.dsl.op import Op
 from andiron.dsl.values import loads
 
 from .facts import Facts, facts_of, fused, narrowed
-from .schedules import Line, Writer
+from .schedules import Line, Spot, Writer
 
 _SIZE = re.compile(r"(?<=: )(\d+)(?= |,|$)")
 
@@ -28,7 +28,8 @@ def random_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str, int
     elif rng.random() < 0.1 and (mine := fusable(rng, facts)):
         facts = fused(facts, mine, "f")
         lines.append(Line(f"fuse {', '.join(mine)} as f"))
-    lines += Writer(rng, facts, device).body()
+    writer = Writer(rng, facts, device)
+    lines += one_pass(writer) or writer.body()
     head = f"schedule {name} for {what}"
     if rng.random() < 0.15:
         head += f" on {device.name}"
@@ -141,3 +142,21 @@ def _strategy(rng: Random, lines: list[Line]) -> tuple[str, list[Line]]:
         arguments.pop()
     called = f"apply piece({', '.join(arguments)})" if arguments or rng.random() < 0.5 else "apply piece"
     return f"strategy piece({head}):\n{text}\n\n", [*lines[:a], Line(called), *lines[b:]]
+
+
+def one_pass(writer: Writer) -> list[Line]:
+    """Lines for an extreme and a sum over its index that reads it; none without these."""
+    facts, rng = writer.facts, writer.rng
+    found = [(a, b, i) for a, b in facts.pairs for i in sorted({*facts.over(a)} & {*facts.over(b)})]
+    if not found or writer.maybe(0.3):
+        return []
+    (a, b, i), spot, register = rng.choice(found), Spot(0, dict(facts.extents)), writer.device.memories[-1].name
+    out = writer.deal(spot, facts.free) if writer.maybe(0.8) else []
+    out += [x for j in facts.free for x in writer.bounding(spot, j, 8)]
+    out += [Line(f"keep {x} in {register}") for x in (a, b) if writer.maybe(0.95)]
+    spot.extents[i] = n = rng.choice((8, 8, 12, 16, 32, 64, 4))
+    out.append(Line(f"tile {i}: {n}" + rng.choice(("", "", " peel", " unroll 2")) + " online"))
+    out += [Line(f"keep {x} in {register}") for x in facts.pointwise if writer.maybe(0.4)]
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        out += writer.loop(spot, writer.pool(0.5)) if writer.maybe(0.5) else writer.deal(spot, (*facts.free, i))
+    return out + writer.end(spot)

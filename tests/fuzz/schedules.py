@@ -371,27 +371,9 @@ class Writer:
             return [Line(f"compute with {rng.choice(families)}")]
         return []
 
-    def one_pass(self) -> list[Line]:
-        """Lines for an extreme and a sum that reads it; none where there are no such reductions over one index."""
-        facts, rng = self.facts, self.rng
-        found = [(a, b, i) for a, b in facts.pairs for i in sorted({*facts.over(a)} & {*facts.over(b)})]
-        if not found or self.maybe(0.3):
-            return []
-        (a, b, i), spot, register = rng.choice(found), Spot(0, dict(facts.extents)), self.device.memories[-1].name
-        out = self.deal(spot, facts.free) if self.maybe(0.8) else []
-        out += [x for j in facts.free for x in self.bounding(spot, j, 8)]
-        out += [Line(f"keep {x} in {register}") for x in (a, b) if self.maybe(0.95)]
-        spot.extents[i] = n = rng.choice((8, 8, 12, 16, 32, 64, 4))
-        out.append(Line(f"tile {i}: {n}" + rng.choice(("", "", " peel", " unroll 2")) + " online"))
-        out += [Line(f"keep {x} in {register}") for x in facts.pointwise if self.maybe(0.4)]
-        for _ in range(rng.choice((0, 0, 1, 2))):
-            out += self.loop(spot, self.pool(0.5)) if self.maybe(0.7) else self.deal(spot, facts.free)
-        return out + self.end(spot)
-
     def body(self) -> list[Line]:
         rng, facts = self.rng, self.facts
-        if out := self.one_pass():
-            return out
+        out: list[Line] = []
         if facts.pointwise and self.maybe(0.1):
             out.append(Line(f"inline {rng.choice(facts.pointwise)}"))
         spot = Spot(0, dict(facts.extents))

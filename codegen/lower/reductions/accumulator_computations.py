@@ -62,3 +62,8 @@ class RunningUpdate(Computation):
 
     corrects: str = ""
     shown: str = ""
+
+
+def as_kind(kind: type, w: Computation):
+    """The computation as one of another class."""
+    return kind(**{f: getattr(w, f) for f in Computation.__dataclass_fields__})

@@ -1,6 +1,7 @@
 """Which reductions in focus follow others in a pass of `tile ... online`, and the corrections of their partial results.
 
 FOLLOWS            a sum reads the result of a maximum or minimum over the same index, and `algebra.follow` has a correction.
+DEFINED            the correction is a number for all finite values: it does not divide by one that may be 0.
 OWN_ROW            it reads the statistic of its own row: registers hold no other.
 BEFORE_THE_FIRST   until an element counts, the statistic is the infinity that it starts from, where F has no value. F is
                    evaluated at 0 in its place. What it adds is 0 then, and so is the correction when the first element arrives
@@ -132,8 +133,10 @@ def _expanded(focus: Focus, value: Value, statistic: Computation, w: Computation
 
 
 def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Value, factor: Value, span: Span | None) -> bool:
-    """BEFORE_THE_FIRST and NONE_COUNTED: whether the result is no number where none counts. Raises NotYet where something else
-    may happen."""
+    """DEFINED, BEFORE_THE_FIRST and NONE_COUNTED: whether the result is no number where none counts.
+
+    Raises NotYet where something else may happen.
+    """
     assert statistic.reduction is not None
     start = START[statistic.reduction.kind]
 
@@ -147,6 +150,12 @@ def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Va
 
         return limit(v, known)
 
+    if at(factor, Kind.FINITE, Kind.FINITE) is Kind.ANY:  # DEFINED
+        raise NotYet(
+            f"the correction of `{w.result}` is not known to be a number for each value of `{statistic.result}`",
+            span,
+            help=APART,
+        )
     added = (at(value, 0.0), at(value, Kind.FINITE), at(factor, Kind.FINITE), at(factor, 0.0))
     whole = at(value, start)
     none = isinstance(whole, float) and (math.isnan(whole) or whole == 0)

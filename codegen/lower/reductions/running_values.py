@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....dsl.support.fast_replace import replace
-from ....dsl.types import TYPES
+from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Const, Load, Masked, Value, transform
 from ...plan.computations import Computation, computation_extents
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
@@ -23,47 +23,53 @@ from .dependent_reductions import Dependence, accumulator_load, start_of
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """`computations` in place of those in focus; `registers`: what they make, with its indices and its type."""
+class Update:
+    """What stands around the new elements of a statistic. `registers`: what it makes, with its indices and its type."""
 
-    computations: tuple[Computation, ...]
-    registers: tuple[tuple[str, tuple[str, ...], str], ...]
+    before: tuple[RunningUpdate, ...]
+    after: tuple[RunningUpdate, ...]
+    registers: tuple[tuple[str, tuple[str, ...], DType], ...]
 
 
-def iteration(computations: tuple[Computation, ...], chain: tuple[Dependence, ...], shown: dict[str, str]) -> Iteration:
-    """`shown`: the corrections, by the accumulators that they are for."""
-    statistics = {d.statistic.name: d.statistic for d in chain}
+def iteration(
+    computations: tuple[Computation, ...], chain: tuple[Dependence, ...], shown: dict[str, str]
+) -> tuple[tuple[Computation, ...], tuple[tuple[str, tuple[str, ...], DType], ...]]:
+    """The computations of an iteration in place of those in focus, and what they make in registers.
+
+    shown   the corrections, by the accumulators that they are for
+    """
+    statistics = {d.statistic.name for d in chain}
     dependent = {d.reduction.name for d in chain}
     out: list[Computation] = []
-    registers: list[tuple[str, tuple[str, ...], str]] = []
+    registers: list[tuple[str, tuple[str, ...], DType]] = []
     for w in computations:
-        if w.name in dependent:
-            out.append(replace(w, outputs=()))
-            continue
-        if w.name not in statistics:
-            out.append(w)
-            continue
-        read = {t for x in computations if x is not w for t in x.reads}
-        before = PreviousValue(w.name)
-        out += [_update(w, before, accumulator_load(w, w.name)), replace(w, outputs=())]
-        registers.append((before, w.indices, w.value.dtype.name))
-        names, now = _now(w, read)
-        out += names
-        registers += [(x.name, w.indices, w.value.dtype.name) for x in names]
-        factors: dict[Value, str] = {}
-        for d in chain:
-            if d.statistic is not w:
-                continue
-            value = _renamed(d.correction, w, now)
-            name = factors.get(value)
-            if name is None:
-                name = factors[value] = CorrectionFactor(d.reduction.name)
-                out.append(_update(w, name, value))
-                registers.append((name, w.indices, value.dtype.name))
-            out.append(
-                _corrected(d.reduction, Load(name, accumulator_load(w, "").indices, value.dtype), shown[d.reduction.name])
-            )
-    return Iteration(tuple(out), tuple(registers))
+        if w.name in statistics:
+            read = {t for x in computations if x is not w for t in x.reads}
+            found = update(w, [d for d in chain if d.statistic is w], shown, read)
+            out += [*found.before, replace(w, outputs=()), *found.after]
+            registers += found.registers
+        else:
+            out.append(replace(w, outputs=()) if w.name in dependent else w)
+    return tuple(out), tuple(registers)
+
+
+def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read: set[str]) -> Update:
+    """Around the new elements of the statistic `w`, or the combination of its parts. `read`: tensors that others read."""
+    before = PreviousValue(w.name)
+    names, now = _now(w, read)
+    made = [(before, w.indices, w.value.dtype), *((x.name, w.indices, w.value.dtype) for x in names)]
+    after = list(names)
+    factors: dict[Value, str] = {}
+    for d in chain:
+        value = _renamed(d.correction, w, now)
+        name = factors.get(value)
+        if name is None:
+            name = factors[value] = CorrectionFactor(d.reduction.name)
+            after.append(_update(w, name, value))
+            made.append((name, w.indices, value.dtype))
+        factor = Load(name, accumulator_load(w, name).indices, value.dtype)
+        after.append(_corrected(d.reduction, factor, shown[d.reduction.name]))
+    return Update((_update(w, before, accumulator_load(w, w.name)),), tuple(after), tuple(made))
 
 
 def _update(w: Computation, name: str, value: Value) -> RunningUpdate:

@@ -14,7 +14,6 @@ from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
-from andiron.dsl.support.fast_replace import replace
 from andiron.runtime.compile import compile
 
 from ...support.cpp.build import skip_unless_run_here
@@ -34,6 +33,9 @@ CPU = {
     "tile in tile": "tile i: 4 -> core / keep m, l, o in register / tile t: 48 online / tile t: 16 / keep p in register",
     "lanes": "tile i: 8 -> core / keep m, l, o in register / tile t: 8 online / keep p in register / tile i: 1 -> lane",
     "whole": "tile i: 2 -> core / keep m, l, o in register / tile t: 64 online unroll 2 / tile d: 4 / compute",
+    "lanes of a vector": "tile i: 2 -> core / keep m, l, o in register / tile t: 32 online / tile t: 1 -> lane",
+    "two cores": "tile i: 2 / keep m, l, o in register / tile t: 64 online / tile t: 32 -> core online / tile t: 8 online",
+    "tiles of tiles": "tile i: 4 -> core / keep m, l, o in register / tile t: 32 online / tile t: 8 online / tile i: 1",
     "peeled": "tile i: 4 -> core / keep m, l in l1 / keep o in l2 / tile t: 8 online peel / tile i: 1 / tile t: 4 / compute",
 }
 GPU = {
@@ -42,6 +44,16 @@ GPU = {
     " / tile i: 1 -> thread / keep p in register",
     "features": "tile i: 16 -> block / keep m, l, o in register / tile t: 16 online / keep p in shared"
     " / tile i: 1, d: 4 -> thread",
+    "warps of lanes": "tile i: 2 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
+    " / tile t: 2 -> thread",
+    "lanes apart": "tile i: 4 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
+    " / tile t: 1 every 32 -> thread",
+    "lanes of their own": "tile i: 1 -> block / keep m, l, o in register / tile t: 256 online / tile t: 8 -> thread online"
+    " / tile t: 8 online / keep p in register",
+    "warps": "tile i: 2 -> block / keep m, l, o in register / tile t: 64 online / tile t: 16 -> warp"
+    " / tile i: 1, t: 1 -> thread",
+    "warps of their own": "tile i: 1 -> block / keep m, l in register / tile d: 4 / keep o in register / tile t: 256 online"
+    " / tile t: 64 -> warp online / tile t: 8 online / tile t: 1 -> thread",
     "shared": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online / keep p in shared"
     " / tile i: 1, d: 4 -> thread / compute",
 }
@@ -180,8 +192,8 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def uncorrected(*args):
-        made = running_values.iteration(*args)
-        return replace(made, computations=tuple(w for w in made.computations if not getattr(w, "corrects", "")))
+        computations, registers = running_values.iteration(*args)
+        return tuple(w for w in computations if not getattr(w, "corrects", "")), registers
 
     monkeypatch.setattr(lower_online, "iteration", uncorrected)
     text = text_of(CPU["rows"])
@@ -295,19 +307,19 @@ REFUSED = {
         {"l": "where(X[i, t] < m[i], e[i, t], 0)"}, KEPT),
     "schedule-online: in this launch no reduction over `t` reads the result of another one over it": (
         {}, "tile i: 4 -> core / tile t: 8 online"),
-    "schedule-online: an online tile stands above, and a pass has one loop": ({}, KEPT + " / tile t: 16 online"),
     "schedule-not-yet: an element that does not count for `m` (-inf) is not known to add 0 to `l`": (
         {"e": "(X[i, t] - m[i]) * W[i]"}, KEPT),
+    "schedule-not-yet: the correction of `l` is not known to be a number for each value of `m`": (
+        {"l": "e[i, t] * m[i]"}, KEPT),
     "schedule-not-yet: `l` is a `max` of f32: as what follows a running value it is not lowered yet": (
         {"l": "(X[i, t] - m[i])", "sum": "max"}, KEPT),
     "schedule-not-yet: `l` is kept below the online tile: running values are kept around it": (
         {}, "tile i: 4 -> core / keep m in register / tile t: 8 online / keep l in register"),
-    "schedule-not-yet: units of `lane` would have parts of `t`: running values of parts are not lowered yet": (
-        {}, KEPT + " / tile t: 1 -> lane"),
     "schedule-not-yet: `online` tiles of several indices are not lowered yet": (
         {}, "tile i: 4 -> core / keep m, l in register / tile t: 8, i: 1 online"),
     "schedule-modifier-argument: no reduction over `i`: there are no running values": ({}, "tile i: 8 online"),
-    "schedule-modifier: `online` is for loops; these tiles go to units of `core`": ({}, "tile i: 8 -> core online"),
+    "schedule-not-yet: units of `core` cannot combine running values: parts for a later launch are not lowered yet": (
+        {}, "tile i: 4 / keep m, l in register / tile t: 64 -> core online by workspace"),
     "schedule-tile-size: an online tile has 8 elements or more, not 4": (
         {}, "tile i: 4 -> core / keep m, l in register / tile t: 4 online"),
     "schedule-unbounded-tile: `m` is open around the tiles of `t`, and the number of its elements is not known, or more than"

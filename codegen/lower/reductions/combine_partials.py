@@ -1,0 +1,39 @@
+"""The partial results of a reduction that units hold become one, where its accumulator closes.
+
+Units in lockstep exchange registers first, then level by level units pass their values through a memory that they share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Node
+from ...ir.tile_ir import Alloc, Stmt
+from ...plan.computations import Computation
+from ..spec import Focus
+from .accumulator_computations import CombinePartials, ExchangeBuffers, as_kind
+from .cross_unit_reduction import exchange_buffer
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def combine_partials(low: Lowering, focus: Focus, w: Computation, owner: Node) -> list[Stmt]:
+    """Every unit gets the whole result. `owner`: the tree by which registers are visited."""
+    ctx = low.ctx
+    out = low.lower(replace(focus, computations=(as_kind(CombinePartials, w),)), owner)
+    meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
+    for level, stride, count in sorted(meeting, key=lambda x: (-ctx.device.depth(x[0]), *x)):
+        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
+        ctx.buffers += made
+        how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
+        stored = low.lower(replace(focus, computations=(replace(as_kind(CombinePartials, w), how=how),)), owner)
+        read = low.lower(
+            replace(focus, computations=(replace(as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner
+        )
+        inner: list[Stmt] = [*stored, *read]
+        for b in reversed(made):
+            inner = [Alloc(b, tuple(inner))]
+        out += inner
+    return out
