@@ -15,9 +15,9 @@ from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
 from .lower.copies.unaligned_copies import unaligned_variant
 from .lower.leaves.match_instr import fragment_map
-from .lower.lower_online import check_online_tiles
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
+from .lower.reductions.lower_online import check_online_tiles
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace

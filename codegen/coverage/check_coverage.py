@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...dsl.errors.base import Label
-from ...dsl.errors.coverage import ElementNotCovered
+from ...dsl.errors.verify import ElementNotCovered
 from ...dsl.op import Op
 from ...dsl.source import Span
 from ..analysis.instances import Instance, derived_sizes, few_instances

@@ -19,8 +19,8 @@ from ..plan.computations import Computation
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
-from .lower_online import lower_online, online_chain, online_parts
 from .readers import reads_beyond_tile, stored_by_others
+from .reductions.lower_online import lower_online, online_chain, online_parts
 from .reductions.split_reduction import are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles

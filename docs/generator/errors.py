@@ -29,7 +29,6 @@ TITLES = {
     "run": "Calls",
     "emulate": "The emulator",
     "repl": "The interactive shell, and notebooks",
-    "coverage": "Elements that could be wrong",
     "verify": "Faults of the compiler",
     "tile": "Tile programs",
 }

@@ -1,4 +1,4 @@
-"""Faults that the checker of compiled programs finds. They are Andiron's, never the author's."""
+"""Faults that the checks of compiled programs find. They are Andiron's, never the author's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ..source import Span
-from .base import InternalError, Label, render
+from .base import InternalError, Label, UserError, render
 
 
 class NotVerified(InternalError):
@@ -34,3 +34,14 @@ class NotVerified(InternalError):
 
     def __str__(self) -> str:
         return render(self)
+
+
+class ElementNotCovered(UserError):
+    """An element would be read before it is written, never be stored, or be stored by units that cannot synchronise.
+
+    Every compiled program is checked for this. The lines of the schedule have a meaning, so this is a fault of Andiron's, which
+    is refused rather than compiled to wrong results. Another tile or level on the line, or a schedule without it, may be right.
+    The message names an element, and sizes at which it fails. Please report it, with the text.
+    """
+
+    id = "element-not-covered"

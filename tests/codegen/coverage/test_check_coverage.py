@@ -16,7 +16,7 @@ from andiron.codegen.lower.reductions import reduce_element
 from andiron.codegen.lower.spec import Range
 from andiron.codegen.lower.stores import predicated_store
 from andiron.codegen.pipeline import CompiledProgram, compile_program
-from andiron.dsl.errors.coverage import ElementNotCovered
+from andiron.dsl.errors.verify import ElementNotCovered
 from andiron.dsl.module import loads, std_device
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise

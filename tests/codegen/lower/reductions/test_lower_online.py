@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.lower import lower_online
-from andiron.codegen.lower.reductions import running_values
+from andiron.codegen.lower.reductions import lower_online, running_values
 from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
@@ -16,8 +15,8 @@ from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
-from ...support.cpp.build import skip_unless_run_here
-from ...support.rotation import rotated
+from ....support.cpp.build import skip_unless_run_here
+from ....support.rotation import rotated
 
 ROWS = """
 op f[M, N, D](X: f32[M, N], V: f32[N, D]) -> (y: f32[M], o: f32[M, D]):

@@ -16,30 +16,30 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...dsl.errors.online import OnlineMismatch
-from ...dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedTile
-from ...dsl.semantics.error_bounds import LEAST_ONLINE
-from ...dsl.source import Span
-from ...dsl.support.fast_replace import replace
-from ...dsl.types import DType
-from ...dsl.values import Load, Part, Value, transform
-from ..ir.printer import show_value
-from ..ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
-from ..ir.tile_ir import Alloc, Stmt
-from ..plan.computations import Computation
-from ..plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
-from ..schedule.build_tree import modifier
-from .leaves.instr_leaf import register_buffer
-from .lower_keep import lower_reduction, owner_tree
-from .reductions.accumulator_computations import RunningUpdate
-from .reductions.dependent_reductions import APART, Dependence, dependences, readers_of
-from .reductions.open_accumulators import accumulates_at_leaf
-from .reductions.running_values import at_the_end, iteration, update
-from .reductions.split_reduction import tile_splits_reduction
-from .spec import Focus, View, clamped
+from ....dsl.errors.online import OnlineMismatch
+from ....dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedTile
+from ....dsl.semantics.error_bounds import LEAST_ONLINE
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ....dsl.types import DType
+from ....dsl.values import Load, Part, Value, transform
+from ...ir.printer import show_value
+from ...ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
+from ...ir.tile_ir import Alloc, Stmt
+from ...plan.computations import Computation
+from ...plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
+from ...schedule.build_tree import modifier
+from ..leaves.instr_leaf import register_buffer
+from ..lower_keep import lower_reduction, owner_tree
+from ..spec import Focus, View, clamped
+from .accumulator_computations import RunningUpdate
+from .dependent_reductions import APART, Dependence, dependences, readers_of
+from .open_accumulators import accumulates_at_leaf
+from .running_values import at_the_end, iteration, update
+from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
-    from .lower_schedule import Lowering
+    from ..lower_schedule import Lowering
 
 
 def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, ...]:
