@@ -2,7 +2,8 @@
 
 FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration initialises, later ones reload, the last
                  applies the epilogue and rounds. In between it lives in the output if the types agree and there is no
-                 epilogue, else in a workspace of its own type.
+                 epilogue, else in a workspace of its own type. One unit goes on from there. Others that make the result
+                 for a memory of their own would begin again: the line is refused.
 OWNER_WRITES     initialisation and write-back visit the registers by the tiles of the body.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.base import Label
-from ...dsl.errors.schedule import HeldTwice, NotComputed
+from ...dsl.errors.schedule import CannotMeet, HeldTwice, NotComputed
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
@@ -46,6 +47,7 @@ from .reductions.combine_partials import combine_partials
 from .reductions.open_accumulators import REGISTER_CELLS
 from .show_spec import memory_of
 from .spec import Focus, View
+from .stores.predicated_store import goes_on_where_stored
 from .stores.store_instr import store_instr_name
 from .stores.write_back import renamed, write_back, write_back_block
 from .workspace import workspace
@@ -306,7 +308,7 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
     stored = write_back(low, replace(inner, loops=()), w, owner, keep)
     if loops:
-        init, stored = _between(low, inner, w, owner, loops, init, stored)
+        init, stored = _between(low, inner, w, owner, loops, init, stored, keep)
     out: list[Stmt] = [*init, *body, *combine, *stored]
     for name, buffer in reversed(buffers):
         local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
@@ -316,8 +318,10 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     return out
 
 
-def _between(low: Lowering, focus: Focus, w: Computation, owner: Node, loops, init: list[Stmt], stored: list[Stmt]):
-    """FIRST_AND_LAST."""
+def _between(
+    low: Lowering, focus: Focus, w: Computation, owner: Node, loops, init: list[Stmt], stored: list[Stmt], keep: Keep | None
+):
+    """FIRST_AND_LAST. Raises CannotMeet where units store the result that do not go on from the partial one."""
     if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there
         return init, stored
     first = tuple(-as_expr(v) for v, _ in loops)
@@ -332,6 +336,13 @@ def _between(low: Lowering, focus: Focus, w: Computation, owner: Node, loops, in
         home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
         dtype = low.ctx.dtypes[name]
         focus = focus.with_view(home, View(home, "global"))
+        if not all(goes_on_where_stored(low.ctx, focus, w, name, home, o) for o in w.outputs):
+            tiles = ", ".join(f"`{i}`" for i in dict.fromkeys(i for i, _, _ in focus.loops if i in w.reduced))
+            raise CannotMeet(
+                f"one unit goes on from the partial result of `{w.result}` in the next tile of {tiles}, and others need it",
+                keep.span if keep else None,
+                help=f"leave this line out, or write it above the tile of {tiles}",
+            )
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
         instead = no_index(dtype) if isinstance(name, ArgreduceIndex) else neutral_value(w.reduction.kind, dtype)

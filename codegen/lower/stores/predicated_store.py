@@ -2,7 +2,7 @@
 
 ONE_WRITER   if several units would store the same element, unit 0 stores it.
 ONE_READER   if an accumulator is stored between loops, only the unit that stored it goes on from it: other units could not know
-             when it is there, and nobody reads their values.
+             when it is there, and nobody reads their values, if they do not store the result (`goes_on_where_stored`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
 from ....dsl.values import Cast, Masked, Value
 from ...ir.tile_ir import If, Stmt, Store
-from ...plan.computations import Computation
+from ...plan.computations import Computation, Output
 from ..addressing import coordinates, edge_conds
 from ..leaves.shared_values import Around, bind_shared_values
 from ..lowering_context import LoweringContext
@@ -22,11 +22,35 @@ from ..spec import ZERO, Focus
 def store_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
     value, around = bind_shared_values(ctx, focus, computation)
     if isinstance(computation, ResumeAccumulator) and computation.instead is not None:
-        alias = focus.aliases
-        indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*computation.indices, *computation.parts)))
-        conds = one_writer(ctx, focus, indices, focus.views[computation.home].buffer, among_lockstep=False)
+        conds = _one_reader(ctx, focus, (*computation.indices, *computation.parts), computation.home)
         value = Masked(conds, value, computation.instead, value.dtype) if conds else value
     return guarded_store(ctx, focus, computation, value, around)
+
+
+def _one_reader(ctx: LoweringContext, focus: Focus, indices: tuple[str, ...], home: str) -> tuple[Expr, ...]:
+    """What is true of the units that go on from `home` (ONE_READER)."""
+    return one_writer(ctx, focus, _by_fused(focus, indices), focus.views[home].buffer, among_lockstep=False)
+
+
+def goes_on_where_stored(ctx: LoweringContext, focus: Focus, w: Computation, name: str, home: str, output: Output) -> bool:
+    """Whether each unit that stores an output of the reduction `w` has an accumulator `name` that goes on from `home`.
+
+    The accumulator is its own, or is in a memory that it shares with the unit that reloads it.
+    """
+    going_on = set(_one_reader(ctx, focus, (*w.indices, *w.reduced, *output.indices), home))
+    return going_on <= {*_writers(ctx, focus, name, w.indices), *_writers(ctx, focus, output.tensor, output.indices)}
+
+
+def _writers(ctx: LoweringContext, focus: Focus, tensor: str, indices: tuple[str, ...]) -> tuple[Expr, ...]:
+    """What is true of the units that store elements of a tensor: all of them store to their own registers."""
+    view = focus.views[tensor]
+    return () if view.form == "path" else one_writer(ctx, focus, _by_fused(focus, indices), view.buffer)
+
+
+def _by_fused(focus: Focus, indices: tuple[str, ...]) -> tuple[str, ...]:
+    """The indices, without repetition: fused ones in place of their components."""
+    alias = focus.aliases
+    return tuple(dict.fromkeys(alias.get(i, i) for i in indices))
 
 
 def guarded_store(
@@ -36,8 +60,7 @@ def guarded_store(
     tensor, indices = computation.name, computation.subscripts or computation.indices
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
-    alias = focus.aliases
-    indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
+    indices = _by_fused(focus, indices)
     if computation.using is not None and not _in_vectors(ctx, focus, indices):
         why = f"no vector of lanes stores neighbours of `{tensor}`, which is stored as without it"
         ctx.note(f"`with {computation.using}`: {why}")

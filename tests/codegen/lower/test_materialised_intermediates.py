@@ -205,6 +205,17 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
         CPUS,
     ),
     "kept, and read by the next": (CHAIN, "keep t1.sum1 / keep t0 in l3 / keep t3.sum1 in register", CPUS),
+    # kept twice, with a loop over the sum between: each memory that has the result has an accumulator that goes on
+    "kept twice, an accumulator for all cores": (
+        ROW_SUMS,
+        "keep t0 / tile m: 1 / tile k: 2 / keep t0 in l3 / tile n: 2 -> core",
+        CPUS,
+    ),
+    "kept twice, units have parts": (
+        SCALES,
+        "tile n: 4 -> block / keep t0 in shared / tile k: 8 / keep t0 in register / tile n: 1, k: 2 -> thread",
+        GPUS,
+    ),
     # what is kept is an output too
     "an output, kept": (LATE, "tile i: 1 -> core / keep t0 in l1 / tile j: 8", CPUS),
     "an output, kept, blocks": (LATE, "tile i: 1 -> block / keep t0 in shared / tile j: 8 -> thread", GPUS),
@@ -271,6 +282,30 @@ REFUSED = {
         "schedule-cannot-meet",
     ),
     "made by one block, in a loop": (SCALED, "tile j: 1 -> block / tile i: 2 / keep t0", "sm_80", "schedule-cannot-meet"),
+    "kept twice, and one block goes on": (
+        SCALED,
+        "keep t0 in register / tile j: 1 -> block / tile k: 1 / keep t0 in shared",
+        "sm_80",
+        "schedule-cannot-meet",
+    ),
+    "kept twice, and one core goes on": (
+        SCALES,
+        "tile n: 4 / keep t0 in register / tile m: 1 -> core / tile k: 1 / keep t0 in l1",
+        "cpu:avx2",
+        "schedule-cannot-meet",
+    ),
+    "kept twice, and one block goes on to the memory of each": (
+        SCALED,
+        "tile j: 4 -> block / keep t0 in shared / tile k: 8 / keep t0 in register",
+        "gfx90a",
+        "schedule-cannot-meet",
+    ),
+    "kept in a block, and one block goes on": (
+        SCALES,
+        "tile n: 4, m: 4 -> block / keep t0 in shared: / > tile k: 8 / > keep t0 in register / tile m: 1 -> thread",
+        "sm_80",
+        "schedule-cannot-meet",
+    ),
 }
 
 
