@@ -316,12 +316,13 @@ class _Shared:
                 text = "{element} is read{by_unit}, but stored by another that cannot synchronise with it"
                 raise self._fault("race", launch, p.access, found, clash, text)
             missing = ~before[found.address]
-            for w in x.writes if missing.any() else ():
-                pair = _before(self.of.program, launch, replace(w, keys=()), p.access)
-                if pair is not None:
-                    wanted = plan(p.access, launch, (*p.keys, *pair.plan.keys))
-                    read = enumerate_points(wanted, self.sizes, self.budget).within(size)
-                    missing &= ~_written_before(read, enumerate_points(pair.plan, self.sizes, self.budget), pair)
+            if missing.any():
+                pairs = [w for w in (_before(self.of.program, launch, replace(w, keys=()), p.access) for w in x.writes) if w]
+                keys = dict.fromkeys((*p.keys, *(k for w in pairs for k in w.plan.keys)))
+                found, _ = self._found(x, plan(p.access, launch, keys))
+                missing = ~before[found.address]
+                for w in pairs:
+                    missing &= ~_written_before(found, enumerate_points(w.plan, self.sizes, self.budget), w)
             if missing.any():
                 raise self._fault("never-written", launch, p.access, found, missing, _UNWRITTEN)
         self.written[name] = now
