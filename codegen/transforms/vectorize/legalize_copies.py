@@ -11,13 +11,13 @@ FILLED      `if (inside) copy else zeros` is one instruction that every unit exe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from math import prod
 
-from ....dsl.index.expr import Expr, Fn, Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked
 from ...analysis.vector_instrs import VectorInstr
-from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store
+from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store, goes_on_in_next_row
 from .joint_guards import joint_guards, strongest
 from .vectorizer_state import AlignmentClaim, VectorizerState
 
@@ -96,29 +96,32 @@ def _claim_of(state: VectorizerState, p: Piece, bytes_: int) -> AlignmentClaim |
 
 
 def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:
-    """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
-    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]. Dimensions of extent 1 have no next element."""
+    """A piece that begins `by` elements further on. Where `p` may go on in the next row, as after a `fuse`, its coordinates are
+    digits of one number, and it is the number that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]. Dimensions
+    of extent 1 have no next element."""
     shape = state.buffers[p.buffer].shape
-    d = max((n for n, e in enumerate(shape) if e.constant != 1), default=len(shape) - 1)
-    outer, last, inner, width = p.coords[:d], p.coords[d], p.coords[d + 1 :], shape[d]
-    for digit in (a for a, c in last.terms if c == 1 and isinstance(a, Fn) and a.kind == "mod" and a.args[1] == width):
-        for above in (f for e in outer for f in _quotients(e, width)):
-            x = above.args[0]
-            if ((x - digit.args[0]) % width).constant == 0:
-                same = {v: as_expr(v) for v in x.variables() | digit.args[0].variables()}
-                grown = {digit: (x + by) % width, above: (x + by) // width}
-                return Piece(p.buffer, tuple(e.subs(same, grown) for e in p.coords), extent)
-    return Piece(p.buffer, (*outer, last + by, *inner), extent)
+    last = max((n for n, e in enumerate(shape) if e.constant != 1), default=len(shape) - 1)
+    first = last
+    while first > 0 and _goes_on(state, p, first):
+        first -= 1
+    number, rows = p.coords[first], shape[first + 1 : last + 1]
+    for row, c in zip(rows, p.coords[first + 1 : last + 1], strict=True):
+        number = number * row + c
+    number = number + by
+    digits: list[Expr] = []
+    for row in reversed(rows):
+        digits.insert(0, number % row)
+        number = number // row
+    return Piece(p.buffer, (*p.coords[:first], number, *digits, *p.coords[last + 1 :]), extent)
 
 
-def _quotients(e: Expr, by: Expr) -> Iterator[Fn]:
-    """What is divided by it, in an expression and in arguments of its functions."""
-    for a, _ in e.terms:
-        if isinstance(a, Fn):
-            if a.kind == "div" and a.args[1] == by:
-                yield a
-            for x in a.args:
-                yield from _quotients(x, by)
+def _goes_on(state: VectorizerState, p: Piece, d: int) -> bool:
+    """Whether the piece may go on in the next row of dimension `d`: the rows are adjacent, and it need not end with one."""
+    buffer = state.buffers[p.buffer]
+    row = prod(buffer.shape[d:], start=as_expr(1)).constant
+    longer = row is not None and row < p.extent
+    adjacent = buffer.strides[d - 1] == buffer.shape[d] * buffer.strides[d]
+    return adjacent and (longer or goes_on_in_next_row(p.coords, d, buffer.shape[d]))
 
 
 def _narrow(state: VectorizerState, call: Call, member: VectorInstr, fit: VectorInstr, source: Piece, target: Piece) -> Stmt:

@@ -83,3 +83,40 @@ def test_a_copy_of_odd_rows_goes_element_by_element_along_the_last_axis_that_has
     x = np.random.default_rng(0).integers(-3, 4, (4, 37, 1)).astype("i1")
     expected = np.einsum("cmk,cnk->mn", x.astype("i4"), x.astype("i4"))
     np.testing.assert_array_equal(interpret(program, {"X": x})["Y"], expected)
+
+
+ASYNC = "move Q -> shared with cp_async"
+FUSED = """\
+op o[G{open}](Q: u8[G, {dims}]) -> (S: f32[G]):
+    S[g] = sum({indices}) Q[g, {indices}]
+
+schedule s for o:
+    fuse {indices} as f
+    tile g: 1 -> block
+    tile f: {size}
+    {move}
+"""
+
+
+def summed(dims: tuple[str, ...], sizes: dict[str, int], size: int, move: str = ASYNC) -> None:
+    """An array of these dimensions is summed right, of which `size` elements at a time are copied."""
+    names = "".join(f", {d}" for d in dims if d in sizes)
+    indices = ", ".join("kqr"[: len(dims)])
+    module = loads(FUSED.format(open=names, dims=", ".join(dims), indices=indices, size=size, move=move))
+    program = compile_program(module, module.ops["o"], module.schedules["s"], module.device("sm_90a")).program
+    q = np.random.default_rng(0).integers(0, 9, (2, *(sizes.get(d) or int(d) for d in dims))).astype("u1")
+    np.testing.assert_array_equal(interpret(program, {"Q": q}, {"G": 2, **sizes})["S"], q.reshape(2, -1).sum(1))
+
+
+@pytest.mark.parametrize(
+    ("dims", "sizes", "size"),
+    [
+        (("K", "L"), {"K": 2, "L": 5}, 4),  # a row may be empty, as far as is known
+        (("3", "5", "7"), {}, 4),  # it ends in the next plane
+        (("K", "L", "M"), {"K": 3, "L": 5, "M": 7}, 4),
+        (("K", "10", "6"), {"K": 5}, 16),  # its column is twice a digit
+        (("3", "4"), {}, 8),  # it is two rows long, and copied row by row
+    ],
+)
+def test_parts_of_a_copy_that_is_not_aligned_go_on_in_the_next_row(dims, sizes, size) -> None:
+    summed(dims, sizes, size)
