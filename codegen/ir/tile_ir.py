@@ -179,7 +179,20 @@ def goes_on_in_next_row(coords: tuple[Expr, ...], d: int, row: Expr) -> bool:
         [type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coords[d].terms]
     ):
         return True
-    return d > 0 and any([type(a) is Fn and a.kind == "div" and a.args[1] == row for a, _ in coords[d - 1].terms])
+    quotients = [a for a, _ in coords[d - 1].terms if type(a) is Fn and a.kind == "div"] if d > 0 else ()
+    return any([_counts_rows(a, coords[d], row) for a in quotients])
+
+
+def _counts_rows(quotient: Fn, c: Expr, row: Expr) -> bool:
+    """Whether the quotient may be that by `row`, beside the remainder `c`. What divides both the number and the row divides the
+    remainder too, and may be left out of the quotient: of 4*i, rows of 6 are counted by (2*i)/3."""
+    by = quotient.args[1]
+    if by == row:
+        return True
+    if not by.constant or not row.constant or row.constant % by.constant:
+        return False
+    common = row.constant // by.constant
+    return all([k % common == 0 for k in (c.const, *[k for _, k in c.terms])])
 
 
 @dataclass(frozen=True)

@@ -120,3 +120,7 @@ def summed(dims: tuple[str, ...], sizes: dict[str, int], size: int, move: str = 
 )
 def test_parts_of_a_copy_that_is_not_aligned_go_on_in_the_next_row(dims, sizes, size) -> None:
     summed(dims, sizes, size)
+
+
+def test_a_column_without_a_remainder_may_stand_beside_a_quotient_that_is_reduced() -> None:
+    summed(("6", "6"), {}, 64, move="move Q -> shared:\n        tile f: 16 -> thread\n        compute\n    tile f: 4")
