@@ -104,6 +104,9 @@ class _Names:
                     for t in line.tensors:
                         self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", word_span(line.span, t))
                         self.inlined(t, line)
+                    if own:
+                        message = "`inline` is a line of the schedule, not of a block"
+                        self.diagnostics.add(LateInline(message, line.span, help="move it up, out of the block"))
             for m in getattr(line, "modifiers", ()):
                 if m.name == "with":
                     for w in m.words:
