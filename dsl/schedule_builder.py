@@ -13,11 +13,12 @@ Each line is parsed when it is added, so a line that could not stand in a file i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from . import syntax
-from .errors.run import ArgumentCount
+from .errors.run import ArgumentCount, ArgumentKind
 from .errors.schedule import NotOneLine
 from .source import Source
 from .support.expected import expect
@@ -72,13 +73,15 @@ class Schedule:
     peel      True
     online    True
 
-    Raises the diagnostics of its first line.
+    Raises the diagnostics of its first line. It and its methods raise ArgumentKind for an argument of a wrong kind, and for a
+    size below 1.
     """
 
     def __init__(self, name: str, op: str, on: str | None = None, where: Sequence[str] = ()) -> None:
-        self.name = name
-        self._head = f"schedule {name} for {op}" + (f" on {on}" if on else "")
-        self._head += f" where {', '.join(where)}" if where else ""
+        self.name = _word("name", name)
+        self._head = f"schedule {name} for {_word('op', op)}" + (f" on {_word('on', on)}" if on is not None else "")
+        conditions = _words("where", where, 'conditions, as `["N <= 4096"]`')
+        self._head += f" where {', '.join(conditions)}" if conditions else ""
         self._lines: list[str] = []
         self._open: list[int] = []  # the lines whose nested block is being written
         self._parsed("auto")  # the first line is checked at once too
@@ -101,20 +104,23 @@ class Schedule:
         named  sizes in elements, by index, and modifiers
 
         Returns the schedule itself. Raises the diagnostics of the line. Raises ArgumentCount if an index is given twice. Raises
-        ArgumentKind if `sizes` is no mapping.
+        ArgumentKind if `sizes` or `every` is no mapping, and if `every` has an index that the line does not tile.
         """
         modifiers = {n: named.pop(n) for n in _LAST if n in named}
-        expect(
-            "sizes", sizes, (Mapping, type(None)), "a mapping of indices to sizes", 'an index of that name is `{"sizes": ...}`'
-        )
-        if twice := [n for n in sizes or {} if n in named]:
+        further = _mapping("sizes", {} if sizes is None else sizes, 'an index of that name is `{"sizes": ...}`')
+        strides = _mapping("every", {} if every is None else every, 'an index of that name is `sizes={"every": ...}`')
+        if twice := [n for n in further if n in named]:
             raise ArgumentCount(f"index `{twice[0]}` is given twice", help="by keyword and in `sizes`: leave one out")
-        every = every or {}
+        tiled = {**named, **further}
+        if other := [i for i in strides if i not in tiled]:
+            raise ArgumentKind(
+                f"`every` has `{other[0]}`, which this line does not tile", help="give its size too, or leave it out"
+            )
         axes = [
-            f"{i}: {_size(n)}" + (f" every {_size(every[i])}" if i in every else "")
-            for i, n in {**named, **(sizes or {})}.items()
+            f"{i}: {_size(i, n)}" + (f" every {_size(f'every of {i}', strides[i])}" if i in strides else "")
+            for i, n in tiled.items()
         ]
-        return self._add(f"tile {', '.join(axes)}" + (f" -> {to}" if to else ""), modifiers)
+        return self._add(f"tile {', '.join(axes)}" + (f" -> {_word('to', to)}" if to is not None else ""), modifiers)
 
     def move(self, tensor: str, to: str = AUTO, view: Sequence[str] | None = None, **modifiers: Any) -> Schedule:
         """Adds a `move`: `s.move("A", "shared")` is `move A -> shared`. `with s.move("A", "shared"): ...` opens its nested
@@ -127,8 +133,9 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
         """
-        seen = f" as ({', '.join(view)})" if view else ""
-        return self._add(f"move {tensor}{seen} -> {to}", modifiers)
+        axes = _words("view", () if view is None else view, 'names of axes, as `["q", "k"]`')
+        seen = f" as ({', '.join(axes)})" if axes else ""
+        return self._add(f"move {_word('tensor', tensor)}{seen} -> {_word('to', to)}", modifiers)
 
     def keep(self, *tensors_and_memory: str, **modifiers: Any) -> Schedule:
         """Adds a `keep`: `s.keep("m", "l", "register")` is `keep m, l in register`. `with` opens its nested block.
@@ -141,7 +148,7 @@ class Schedule:
         """
         if len(tensors_and_memory) < 2:
             raise ArgumentCount(f"`keep` got {tensors_and_memory!r}; expected tensors, and a memory last")
-        *tensors, memory = tensors_and_memory
+        *tensors, memory = _names("tensors_and_memory", tensors_and_memory)
         return self._add(f"keep {', '.join(tensors)} in {memory}", modifiers)
 
     def inline(self, *statements: str) -> Schedule:
@@ -151,7 +158,7 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line.
         """
-        return self._add(f"inline {', '.join(statements)}", {})
+        return self._add(f"inline {', '.join(_names('statements', statements))}", {})
 
     def fuse(self, *indices: str, as_: str) -> Schedule:
         """Adds a `fuse`: `s.fuse("p", "q", as_="pq")` is `fuse p, q as pq`.
@@ -161,7 +168,7 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line.
         """
-        return self._add(f"fuse {', '.join(indices)} as {as_}", {})
+        return self._add(f"fuse {', '.join(_names('indices', indices))} as {_word('as_', as_)}", {})
 
     def compute(self, with_: str | None = None, **modifiers: Any) -> Schedule:
         """Adds a `compute`: `s.compute("fma")` is `compute with fma`.
@@ -171,7 +178,7 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
         """
-        return self._add("compute" + (f" with {with_}" if with_ else ""), modifiers)
+        return self._add("compute" + (f" with {_word('with_', with_)}" if with_ is not None else ""), modifiers)
 
     def apply(self, strategy: str, *args: Size, **named: Size) -> Schedule:
         """Adds an `apply`: `s.apply("stage", "A", 3)` is `apply stage(A, 3)`.
@@ -182,8 +189,8 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line.
         """
-        given = [*map(_size, args), *(f"{n} = {_size(v)}" for n, v in named.items())]
-        return self._add(f"apply {strategy}({', '.join(given)})", {})
+        given = [*(_value("args", v) for v in args), *(f"{n} = {_value(n, v)}" for n, v in named.items())]
+        return self._add(f"apply {_word('strategy', strategy)}({', '.join(given)})", {})
 
     def param(self, name: str, *values: Size, default: Size | None = None) -> Schedule:
         """Adds a `param`: `s.param("BM", 64, 128, default=64)` is `param BM in 64, 128 = 64`.
@@ -194,9 +201,9 @@ class Schedule:
 
         Returns the schedule itself. Raises the diagnostics of the line.
         """
-        return self._add(
-            f"param {name} in {', '.join(map(_size, values))}" + (f" = {default}" if default is not None else ""), {}
-        )
+        choices = ", ".join(_value("values", v) for v in values)
+        chosen = f" = {_value('default', default)}" if default is not None else ""
+        return self._add(f"param {_word('name', name)} in {choices}{chosen}", {})
 
     def auto(self) -> Schedule:
         """Adds an `auto`: this place, or the rest, is left to the compiler.
@@ -259,12 +266,56 @@ def _schedule(source: Source) -> syntax.ScheduleDecl:
     return declarations[0]
 
 
-def _size(value: Size) -> str:
+# ---------------------------------------------------------------- arguments as text
+
+_SIZE = 'a size: a whole number from 1 on, or text, as "BM" or "auto"'
+_VALUE = "a whole number, or text"
+
+
+def _word(name: str, value: Any) -> str:
+    expect(name, value, str, "text")
+    return value
+
+
+def _names(name: str, values: Iterable[Any]) -> list[str]:
+    return [_word(name, v) for v in values]
+
+
+def _words(name: str, values: Any, what: str) -> list[str]:
+    expect(name, values, () if isinstance(values, str) else Sequence, f"a list of {what}")
+    return _names(name, values)
+
+
+def _value(name: str, value: Any, what: str = _VALUE) -> str:
+    expect(name, value, () if isinstance(value, bool) else (str, Integral), what)
     return str(value)
 
 
-def _list(value: str | Sequence[Any]) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+def _size(name: str, value: Any) -> str:
+    """Text is checked as a line of a file is: it may name a parameter."""
+    text = _value(name, value, _SIZE)
+    if not isinstance(value, str) and value < 1:
+        raise ArgumentKind(f"`{name}` is {value}; expected {_SIZE}")
+    return text
+
+
+def _mapping(name: str, value: Any, help: str | None = None) -> Mapping[str, Any]:
+    expect(name, value, Mapping, "a mapping of indices to sizes", help)
+    _names(name, value)
+    return value
+
+
+def _only(name: str, value: Any, what: str) -> tuple[str, Mapping[str, Any]]:
+    """The word and the mapping of a modifier that is written `{word: {index: ...}}`."""
+    if not isinstance(value, Mapping) or len(value) != 1 or not isinstance(next(iter(value.values())), Mapping):
+        expect(name, value, (), what)
+    ((word, indices),) = value.items()
+    return _word(name, word), _mapping(name, indices)
+
+
+def _list(name: str, value: Any, text: Callable[[str, Any], str]) -> str:
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    return ", ".join(text(name, v) for v in (value if several else (value,)))
 
 
 def _modifier(name: str, value: Any) -> str:
@@ -273,24 +324,27 @@ def _modifier(name: str, value: Any) -> str:
         return ""
     match name:
         case "through" | "peel" | "online":
+            expect(name, value, bool, "True or False")
             return f" {name}"
         case "unroll" | "swizzle" if value is True:
             return f" {name}"
         case "swizzle":
-            return f" swizzle ({_list(value)})"
+            return f" swizzle ({_list(name, value, _size)})"
         case "layout" if isinstance(value, Mapping):
-            ((form, digits),) = value.items()
-            return f" layout {form}({', '.join(f'{i}: {n}' for i, n in digits.items())})"
+            form, digits = _only(name, value, 'a list of axes, or `{"panels": {"n": 16}}`')
+            return f" layout {form}({', '.join(f'{i}: {_size(i, n)}' for i, n in digits.items())})"
         case "layout":
-            return f" layout ({_list(value)})"
+            return f" layout ({_list(name, value, _value)})"
         case "order":
-            return f" order {_list(value)}"
+            return f" order {_list(name, value, _word)}"
         case "arrange":
-            ((unit, maps),) = value.items()
-            return f" arrange {unit}: {', '.join(f'{i} = {e}' for i, e in maps.items())}"
+            unit, maps = _only(name, value, '`{"u": {"m": "u/2"}}`')
+            return f" arrange {unit}: {', '.join(f'{i} = {_value(i, e)}' for i, e in maps.items())}"
         case "with_":
-            return f" with {value}"
-    return f" {name} {value}"
+            return f" with {_word(name, value)}"
+        case "by":
+            return f" by {_word(name, value)}"
+    return f" {name} {_size(name, value)}"
 
 
 __all__ = ["AUTO", "Schedule"]

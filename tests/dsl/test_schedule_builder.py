@@ -9,6 +9,7 @@ from andiron import Schedule
 from andiron.codegen.ir.printer import show
 from andiron.codegen.schedule.statement_reference import STATEMENTS
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.run import ArgumentKind
 from andiron.dsl.errors.schedule import NotOneLine
 
 from ..support.gemm_file import GEMM_OP as GEMM
@@ -112,6 +113,52 @@ MODIFIERS = [
 def test_no_text_gets_in_by_a_name(wrong):
     with pytest.raises(UserError):
         wrong(Schedule("s", "gemm"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *[lambda s, n=n: s.tile(m=n) for n in (0, -1, 2.5, True, None, [2])],
+        *[lambda s, e=e: s.tile(m=2, every=e) for e in (True, -1, 2.5, object(), {"m": 0}, {"n": 4}, {3: 4})],
+        *[lambda s, n=n: s.tile(m=2, unroll=n) for n in (-1, 0, 2.5)],
+        *[lambda s, w=w: s.tile(**w) for w in ({"m": 2, "to": 3}, {"sizes": 3}, {"sizes": {3: 4}}, {"m": 2, "peel": 3})],
+        *[lambda s, w=w: s.tile(m=2, arrange=w) for w in ("u", {}, {"u": "m"}, {"u": {"m": 2.5}}, {3: {"m": "u"}})],
+        *[lambda s, w=w: s.tile(m=2, **{w: True}) for w in ("vector", "pipeline", "raster", "order", "by")],
+        *[lambda s, w=w: s.move("A", "l2", layout=w) for w in ({"panels": 3}, {}, {"panels": {"m": 0}}, [2.5], True)],
+        *[lambda s, w=w: s.move("A", "l2", **w) for w in ({"pad": 0}, {"swizzle": [3, 2.5]}, {"with_": 3}, {"by": 3})],
+        *[lambda s, v=v: s.move("A", view=v) for v in (2.5, "qk", ["q", 3])],
+        lambda s: s.move(3),
+        lambda s: s.move("A", None),
+        lambda s: s.keep(3, 4),
+        lambda s: s.keep("C", None),
+        lambda s: s.inline(None),
+        lambda s: s.fuse(True, as_="x"),
+        lambda s: s.fuse("m", "n", as_=3),
+        lambda s: s.compute(3),
+        lambda s: s.compute(order=3),
+        lambda s: s.apply(3),
+        lambda s: s.apply("stage", 2.5),
+        lambda s: s.apply("stage", depth=None),
+        lambda s: s.param("BM", 2.5),
+        lambda s: s.param("BM", 64, default=True),
+        lambda s: s.param(3, 64),
+        lambda s: Schedule("s", None),
+        lambda s: Schedule(3, "gemm"),
+        lambda s: Schedule("s", "gemm", on=3),
+        lambda s: Schedule("s", "gemm", where="M <= 4"),
+        lambda s: Schedule("s", "gemm", where=[3]),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_refused_when_the_line_is_added(wrong):
+    s = Schedule("s", "gemm").tile(m=4)
+    with pytest.raises(ArgumentKind, match=r"expected|does not tile"):
+        wrong(s)
+    assert str(s) == "schedule s for gemm:\n    tile m: 4"
+
+
+def test_whole_numbers_of_numpy_are_sizes():
+    s = Schedule("s", "gemm").tile(m=np.int64(4), every={"m": np.int32(8)}, to="core", unroll=np.int8(2))
+    assert str(s) == "schedule s for gemm:\n    tile m: 4 every 8 -> core unroll 2"
 
 
 def test_a_refused_line_leaves_the_schedule_as_it_was():
