@@ -300,8 +300,7 @@ class AmbiguousRole(UserError):
 class LateInline(UserError):
     """`inline` names a tensor that cannot be recomputed in its consumers, or stands in a block.
 
-    Only pointwise intermediates are recomputed. A reduction is kept, or gets a launch of its own. The line is about the whole
-    op, so it stands in the schedule, not in a block of a `move` or a `keep`.
+    A reduction is kept, or gets a launch of its own. The line is about all readers of a tensor, so it stands outside of blocks.
     """
 
     id = "schedule-inline"
