@@ -119,9 +119,9 @@ def _goes_on(state: VectorizerState, p: Piece, d: int) -> bool:
     """Whether the piece may go on in the next row of dimension `d`: the rows are adjacent, and it need not end with one."""
     buffer = state.buffers[p.buffer]
     row = prod(buffer.shape[d:], start=as_expr(1)).constant
-    longer = row is not None and row < p.extent
+    longer = row is not None and 0 < row < p.extent
     adjacent = buffer.strides[d - 1] == buffer.shape[d] * buffer.strides[d]
-    return adjacent and (longer or goes_on_in_next_row(p.coords, d, buffer.shape[d]))
+    return buffer.shape[d].constant != 0 and adjacent and (longer or goes_on_in_next_row(p.coords, d, buffer.shape[d]))
 
 
 def _narrow(state: VectorizerState, call: Call, member: VectorInstr, fit: VectorInstr, source: Piece, target: Piece) -> Stmt:

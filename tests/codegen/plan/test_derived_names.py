@@ -107,7 +107,11 @@ def test_names_of_a_reduction(kind, count):
 # ---------------------------------------------------------------- the text of names
 
 MARKS = re.compile(r"\w*[@~][\w@~]*")
-OTHER_TEXT = {"codegen.transforms.barriers.access": "a variable of a loop in another iteration"}
+OTHER_TEXT = {
+    "codegen.transforms.barriers.access": "a variable of a loop in another iteration",
+    "codegen.coverage.prove_coverage": "the coordinates of an element",
+    "codegen.lower.reductions.lower_online": "a running value before an iteration, as people write it",
+}
 
 
 def marks(text):
