@@ -15,6 +15,7 @@ from andiron.tools.cli import main
 
 from ..support.gemm_file import GEMM_OP as GEMM
 from ..support.library.cases import library
+from ..support.rotation import rotated
 
 OPS = (
     *("gemm", "gemm_f16", "conv2d_nhwc", "softmax", "layernorm", "row_argmax", "full_sum", "transpose", "attention"),
@@ -30,8 +31,7 @@ def gemm(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize(("name", "device"), rotated(OPS, DEVICES))
 def test_programs_between_passes(name: str, device: str) -> None:
     module = library()
     seen = []

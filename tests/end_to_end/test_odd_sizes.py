@@ -85,19 +85,23 @@ def text(name: str, device: str, fixed: bool) -> str:
     return emit(compile_program(module(), op, None, module().device(device)).program)
 
 
-@pytest.mark.parametrize(("name", "target"), rotated(CASES, run_here("cpu:avx2", "cpu:avx512", "cpu:generic")))
+@pytest.mark.parametrize(
+    ("name", "target"),
+    rotated(CASES, [f"{t} {s}" for s in ("open", "fixed") for t in run_here("cpu:avx2", "cpu:avx512", "cpu:generic")]),
+)
 def test_right(name, target):
+    target, form = target.split()
     skip_unless_run_here(target)
     op, sizes = name.split()[0], CASES[name]
     params = {k: v for k, v in sizes.items() if k in dict(module().ops[op].params)}
-    for more in (params, sizes):
-        kernel = compile(module(), op=op, target=target, threads=1, **more)  # pyright: ignore[reportArgumentType]
-        inputs = random_inputs(kernel.op, {k: v for k, v in sizes.items() if k not in params})
-        expected = listed(reference(kernel.op)(*inputs))[0]
-        out = np.full(expected.shape, -1 if expected.dtype.kind == "i" else np.nan, expected.dtype)
-        kernel(*inputs, out=out)
-        exact = 1e-3 if expected.dtype == np.float16 else 1e-5
-        np.testing.assert_allclose(out, expected, rtol=exact, atol=exact)
+    given = params if form == "open" else sizes
+    kernel = compile(module(), op=op, target=target, threads=1, **given)  # pyright: ignore[reportArgumentType]
+    inputs = random_inputs(kernel.op, {k: v for k, v in sizes.items() if k not in params})
+    expected = listed(reference(kernel.op)(*inputs))[0]
+    out = np.full(expected.shape, -1 if expected.dtype.kind == "i" else np.nan, expected.dtype)
+    kernel(*inputs, out=out)
+    exact = 1e-3 if expected.dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(out, expected, rtol=exact, atol=exact)
 
 
 @pytest.mark.parametrize("name", ["conv2d_i8", "conv2d_f16", "conv2d_nhwc_i8", "conv2d_nhwc_f16"])

@@ -21,13 +21,13 @@ from .runner import Summary
 CASES = int(os.environ.get("FUZZ", "0"))
 FIRST = int(os.environ.get("FUZZ_FROM", "250"))
 BATCH = 25
-# how many seeds of each kind are run where: of the schedules of all kinds about 330 are accepted
+# how many seeds of each kind are run where: of the schedules of all kinds about 310 are accepted
 COUNTS = {
-    ("schedule", "interpreter"): 450,
+    ("schedule", "interpreter"): 400,
     ("op", "interpreter"): 100,
-    ("device", "interpreter"): 75,
+    ("device", "interpreter"): 50,
     ("schedule", "native"): 50,
-    ("op", "native"): 50,
+    ("op", "native"): 25,
     ("schedule", "emulate"): 25,
     ("wide-schedule", "interpreter"): 75,
     ("wide-device", "interpreter"): 25,
@@ -53,7 +53,7 @@ def batches(*hows: str) -> list[tuple[str, str, int]]:
         (kind, how, n)
         for (kind, how), count in COUNTS.items()
         if how in hows
-        for n in range((CASES * count // 450 if CASES else count) // BATCH)
+        for n in range((CASES * count // 400 if CASES else count) // BATCH)
     ]
 
 

@@ -15,7 +15,7 @@ from ...support.rotation import rotated
 pytestmark = pytest.mark.usefixtures("first_choices")
 
 # Each op on one device, those of each kind of nest on all; ALL_OPS=1: all on all.
-FEW = {"gemm", "gemm_f16_f32", "softmax", "layernorm", "conv2d", "conv2d_i8", "transpose", "row_argmax", "dot"}
+FEW = {"gemm_f16_f32", "softmax", "conv2d_i8", "transpose"}
 DEVICES = ["sm_80", "gfx90a", "sm_90a", "gfx1100"]
 EVERY = bool(os.environ.get("ALL_OPS"))
 CASES = dict.fromkeys((*rotated(OPS, DEVICES, every=EVERY), *rotated((n for n in OPS if n in FEW), DEVICES, every=True)))
