@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from .device import Operand
-from .index.expr import ZERO, Atom, Expr, Fn, Index, Var, as_expr
+from .index.expr import ZERO, Expr, Fn, Index, Var, as_expr
 from .support.cached import cached_property
 
 REGISTER = "r"
@@ -155,16 +155,11 @@ def _count(v: Var | None) -> int:
 
 def read_digit(e: Expr) -> tuple[Var, int, int | None] | None:
     """(x, div, extent) of a digit `x`, `x/8`, `x % 8` or `x/8 % 4`; extent None without a remainder; None for anything else."""
-    atom, extent, div = _sole(e), None, 1
+    atom, extent, div = e.atom, None, 1
     if isinstance(atom, Fn) and atom.kind == "mod":
         extent = atom.args[1].constant
-        atom = _sole(atom.args[0]) if extent else None
+        atom = atom.args[0].atom if extent else None
     if isinstance(atom, Fn) and atom.kind == "div":
         div = atom.args[1].constant or 0
-        atom = _sole(atom.args[0]) if div else None
+        atom = atom.args[0].atom if div else None
     return (atom, div, extent) if isinstance(atom, Var) else None
-
-
-def _sole(e: Expr) -> Atom | None:
-    """The atom that `e` is."""
-    return e.terms[0][0] if len(e.terms) == 1 and e.terms[0][1] == 1 and not e.const else None

@@ -6,7 +6,6 @@ value is looked at, and nothing of lowering is used. `index_sets` enumerates acc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -164,9 +163,3 @@ def different(reads: list[Access]) -> list[Access]:
 
 def names(*exprs: Expr) -> set[str]:
     return {v.name for e in exprs for v in e.variables()}
-
-
-def steps_of(path: tuple[Step, ...]) -> Iterator[tuple[int, Step]]:
-    """Innermost first, with their places."""
-    for n in range(len(path) - 1, -1, -1):
-        yield n, path[n]

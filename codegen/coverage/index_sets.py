@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dsl.index.expr import Expr, Var, as_expr
 from ..ir.tile_ir import For, Launch, Let, Units
-from .accesses import Access, Guard, Step, names, steps_of
+from .accesses import Access, Guard, Step, names
 
 Number = Any  # an int, or an int64 array with one entry a point
 
@@ -95,7 +95,7 @@ def plan(access: Access, launch: Launch, keys: Collection[str] = (), implied: Co
     own = names(*access.coords, *buffer.strides)
     needed = own | set(keys)
     steps: list[tuple[Step, bool, frozenset[str]]] = []
-    for n, s in steps_of(access.path):
+    for n, s in reversed(list(enumerate(access.path))):
         after = frozenset(needed)
         match s:
             case Guard():

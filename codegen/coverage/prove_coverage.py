@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from ...dsl.index.expr import ZERO, Atom, Expr, Fn, Var, as_expr, xor
 from ...dsl.index.prove import Assumptions, always, without_isl
-from .symbolic_domain import Domain, NotSymbolic, function_of, variable_of, with_constant_digits
+from ..plan.computations import plain_var
+from .symbolic_domain import Domain, NotSymbolic, function_of, with_constant_digits
 
 _EXACT = 8  # questions: to isl, for one program [limit]
 
@@ -174,7 +175,7 @@ def _unknown(a: Atom, w: Domain) -> tuple[Expr, Var, Expr | None] | None:
         return (as_expr(a), a, None) if a in w.free else None
     if a.kind == "xor":
         for x, mask in (a.args, a.args[::-1]):
-            v = variable_of(x)
+            v = plain_var(x)
             if v is not None and v in w.free and w.free.keys().isdisjoint(mask.variables()):
                 return Expr(((a, 1),)), v, mask
     return None

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from ...dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, For, Launch, Let, Units
+from ..plan.computations import plain_var
 from .accesses import WRITE, Access, BufferAccesses, Guard, different
 from .prove_coverage import Prover, any_element, fused_pair, is_covered
 from .scopes import Order, Scope, apart_units, order_of, scope_of
-from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, variable_of, with_constant_digits
+from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, with_constant_digits
 
 
 def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:
@@ -65,7 +66,7 @@ def _fills(program: Program, launch: Launch, w: Access, r: Access) -> bool:
         return False
     ends = {s.var: s.stop if (s.start, s.step) == (ZERO, ONE) else ZERO for s in own if isinstance(s, For)}
     for d, (c, extent) in enumerate(zip(w.coords, w.buffer.shape, strict=True)):
-        v = variable_of(c)
+        v = plain_var(c)
         if w.extent > 1 and d == len(w.coords) - 1:
             if c != ZERO or extent.constant != w.extent:
                 return False

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from ...dsl.index.expr import ZERO, Atom, Expr, Fn, Var, as_expr
 from ..ir.tile_ir import For, Launch, Let, goes_on_in_next_row
+from ..plan.computations import plain_var
 from .accesses import Access, Guard, Step
 from .scopes import Scope
 
@@ -81,7 +82,7 @@ class DigitTable:
         f = function_of(e)
         if f is None or f.kind not in ("div", "mod") or f.args[1].constant is not None:
             return None
-        x, by = variable_of(f.args[0]), f.args[1]
+        x, by = plain_var(f.args[0]), f.args[1]
         if x is None or (extent := self.extents.get(x)) is None:
             return None
         if x not in self.digits:
@@ -105,7 +106,7 @@ class DigitTable:
         least = function_of(f.args[1]) if f is not None and place is not None and place.kind == "mod" else None
         if f is None or place is None or least is None or least.kind != "min" or len(least.args) != 2:
             return None
-        x, by = variable_of(place.args[0]), place.args[1]
+        x, by = plain_var(place.args[0]), place.args[1]
         size = next((n for a in least.args if (n := a.constant)), None)
         extent = self.extents.get(x) if x is not None else None
         if x is None or size is None or extent is None:
@@ -123,14 +124,7 @@ class DigitTable:
 
 def function_of(e: Expr) -> Fn | None:
     """The function that the expression is."""
-    atom = e.terms[0][0] if not e.const and len(e.terms) == 1 and e.terms[0][1] == 1 else None
-    return atom if isinstance(atom, Fn) else None
-
-
-def variable_of(e: Expr) -> Var | None:
-    """The variable that the expression is."""
-    atom = e.terms[0][0] if not e.const and len(e.terms) == 1 and e.terms[0][1] == 1 else None
-    return atom if isinstance(atom, Var) else None
+    return e.atom if isinstance(e.atom, Fn) else None
 
 
 class LaunchDomains:
@@ -288,7 +282,7 @@ class _State:
 
     def loop(self, n: int, s: For, own: bool, table: DigitTable) -> None:
         start, stop, step = self.value(s.start), self.value(s.stop), self.value(s.step)
-        unit = variable_of(start)
+        unit = plain_var(start)
         if step.constant is None:  # DEALT OUT
             if unit is None or table.extents.get(unit) != step or (unit in self.free) != own:
                 self.fault = True
@@ -351,7 +345,7 @@ def _divisors(atom: Atom, free: Mapping[Var, Expr], found: dict[Var, set[int]]) 
     while by is not None and f is not None and f.kind == "div" and f.args[1].constant:
         inner, scale = f.args[0], scale * f.args[1].constant
         f = function_of(inner)
-    x = variable_of(inner)
+    x = plain_var(inner)
     if by is not None and x is not None and x in free:
         found.setdefault(x, set()).update({scale, scale * by} - {1})
         return

@@ -125,9 +125,7 @@ def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
 
 def plain_var(e: Expr) -> Var | None:
     """The index when the expression is just that index."""
-    if e.const == 0 and len(e.terms) == 1 and e.terms[0][1] == 1 and isinstance(e.terms[0][0], Var):
-        return e.terms[0][0]
-    return None
+    return e.atom if isinstance(e.atom, Var) else None
 
 
 def plain_index(e: Expr) -> str | None:

@@ -128,9 +128,9 @@ def _axes(s: Statement) -> dict[str, tuple[str, ...]]:
     for load in loads(s.value):
         names = []
         for e in load.indices:
-            if not (len(e.terms) == 1 and e.terms[0][1] == 1 and not e.const and isinstance(e.terms[0][0], Var)):
+            if not isinstance(e.atom, Var):
                 raise InstructionBody(f"`{load.tensor}` is subscripted by `{e}`; instructions take plain indices", s.span)
-            names.append(e.terms[0][0].name)
+            names.append(e.atom.name)
         if out.setdefault(load.tensor, tuple(names)) != tuple(names):
             raise InstructionBody(f"`{load.tensor}` is read with two different subscripts", s.span)
     return out

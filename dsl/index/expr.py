@@ -255,6 +255,11 @@ class Expr(_Arithmetic, _Cached):
         """The value when there are no variables, else None."""
         return None if self.terms else self.const
 
+    @property
+    def atom(self) -> Atom | None:
+        """The variable or the function that the expression is, without a factor or another term; else None."""
+        return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and not self.const else None
+
     @LazyProperty
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""

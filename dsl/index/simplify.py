@@ -301,8 +301,7 @@ def _coarser(e: Expr, c: int) -> tuple[int, Expr, Expr] | None:
 def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
     """(q, r) with e = q*by + r; r is None when it is known to lie in [0, by)."""
     whole = ZERO
-    if len(by.terms) == 1 and by.terms[0][1] == 1 and not by.const:
-        one = by.terms[0][0]
+    if (one := by.atom) is not None:
         divisor = list(_factors(one))
         for atom, k in e.terms:
             if atom == one:
@@ -335,7 +334,7 @@ def _least_difference(x: Expr, y: Expr) -> int | None:
 def simplify_extreme(kind: str, xs: Iterable[Expr]) -> Expr:
     flat: list[Expr] = []
     for x in xs:
-        nested = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.const else None
+        nested = x.atom
         flat.extend(nested.args if type(nested) is Fn and nested.kind == kind else (x,))
     kept: list[Expr] = []
     for x in sorted(set(flat), key=_KEY):

@@ -293,4 +293,4 @@ def _has(v, index: str) -> bool:
 
 
 def _plain(load: Load) -> bool:
-    return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)
+    return load.otherwise is None and all(e.atom is not None for e in load.indices)

@@ -165,7 +165,7 @@ class MixedRadixEquality:
                     out.append((new, value))
                 elif atom.kind == "div" and not value.terms:
                     rest, digit = self.plain(args[0] % args[1]), args[0] - value * args[1]
-                    one = _single(rest)
+                    one = rest.atom
                     if isinstance(one, Fn) and one.kind == "mod":
                         self._set(one, digit)
                     elif not self.same(rest, digit):
@@ -217,7 +217,7 @@ class MixedRadixEquality:
 
 def _digit(f: Fn) -> tuple[int, int]:
     """(d, c), where `f` is x/d % c; d is 1 where it is x % c."""
-    inner = _single(f.args[0])
+    inner = f.args[0].atom
     if isinstance(inner, Fn) and inner.kind == "div" and inner.args[1].constant:
         return inner.args[1].const, f.args[1].const
     return 1, f.args[1].const
@@ -236,7 +236,7 @@ def _near(a: Interval, b: Interval, size: int) -> bool:
 
 def never_equal(x: Expr, y: Expr) -> bool:
     """Whether they differ by a number that is not 0, or are remainders of what does, by what does not divide that."""
-    f, g = _single(x), _single(y)
+    f, g = x.atom, y.atom
     if isinstance(f, Fn) and isinstance(g, Fn) and f.kind == g.kind == "mod" and f.args[1] == g.args[1]:
         size, step = f.args[1].constant, (f.args[0] - g.args[0]).constant
         return bool(size and step and step % size)
@@ -270,7 +270,7 @@ def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
         if atom not in memo:
             memo[atom] = Expr(((atom, 1),))  # while it is being replaced: what comes back to it stays as it is
             memo[atom] = _of_atom(atom, equal, memo)
-        changed = changed or _single(memo[atom]) is not atom
+        changed = changed or memo[atom].atom is not atom
     return linear_combination([(memo[atom], c) for atom, c in e.terms], e.const) if changed else e
 
 
@@ -286,10 +286,5 @@ def _of_atom(atom: Atom, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Exp
     if all(x is y for x, y in zip(args, atom.args, strict=True)):
         return memo[atom]
     new = rebuild(atom.kind, args)
-    one = _single(new)
+    one = new.atom
     return _replaced(new, equal, memo) if one in equal else new
-
-
-def _single(e: Expr) -> Atom | None:
-    """The atom that `e` is."""
-    return e.terms[0][0] if len(e.terms) == 1 and e.terms[0][1] == 1 and not e.const else None
