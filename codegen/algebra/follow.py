@@ -110,14 +110,14 @@ class _Derivation:
     def _indices(self, v: Value) -> set[str]:
         match v:
             case Load():
-                mine = {x.name for e in v.indices for x in e.variables()}
+                own = {x.name for e in v.indices for x in e.variables()}
             case IndexValue():
-                mine = {x.name for x in v.expr.variables()}
+                own = {x.name for x in v.expr.variables()}
             case Masked():
-                mine = {x.name for c in v.conds for x in c.variables()}
+                own = {x.name for c in v.conds for x in c.variables()}
             case _:
-                mine = set()
-        return mine.union(*map(self._indices, children(v)))
+                own = set()
+        return own.union(*map(self._indices, children(v)))
 
     def _statistic(self, load: Load) -> Statistic:
         both = self._indices(load) & self.reduced

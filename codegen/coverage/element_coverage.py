@@ -222,39 +222,39 @@ def _written_before(read: IndexSet, write: IndexSet, w: WriteBefore) -> np.ndarr
 
 def _earlier(place: Codes, time: Codes, w: WriteBefore) -> np.ndarray:
     """Which points of the first side have one of the second at the same place, and before it."""
-    size, mine, theirs, inside = place
+    size, read_at, written_at, inside = place
     times, now, then, _ = time
     if not w.loops:
         if size <= _TABLE:
             table = np.zeros(size, np.bool_)
-            table[theirs] = True
-            return inside & table[mine]
-        return inside & np.isin(mine, theirs)
+            table[written_at] = True
+            return inside & table[read_at]
+        return inside & np.isin(read_at, written_at)
     if size * times >= _LARGEST:
         raise PointBudgetExceeded
-    first = np.unique(theirs * times + then)
-    at = np.minimum(np.searchsorted(first, mine * times), len(first) - 1)
-    return inside & (first[at] // times == mine) & (first[at] % times < now + w.here)
+    first = np.unique(written_at * times + then)
+    at = np.minimum(np.searchsorted(first, read_at * times), len(first) - 1)
+    return inside & (first[at] // times == read_at) & (first[at] % times < now + w.here)
 
 
 def _by_another(place: Codes, unit: Codes) -> np.ndarray:
     """Which points of the first side have one of the second at the same place, by another unit."""
-    _, mine, theirs, inside = place
+    _, read_at, written_at, inside = place
     _, own, others, _ = unit
-    places, index = np.unique(theirs, return_inverse=True)
+    places, index = np.unique(written_at, return_inverse=True)
     least, most = np.full(len(places), _LARGEST), np.full(len(places), -1)
     np.minimum.at(least, index, others)
     np.maximum.at(most, index, others)
-    at = np.minimum(np.searchsorted(places, mine), len(places) - 1)
-    return inside & (places[at] == mine) & ((least[at] != own) | (most[at] != own))
+    at = np.minimum(np.searchsorted(places, read_at), len(places) - 1)
+    return inside & (places[at] == read_at) & ((least[at] != own) | (most[at] != own))
 
 
 def _codes(pairs: list[tuple[np.ndarray, np.ndarray]], both: bool = False) -> Codes:
     """One number for each point of both sides, in the order of their columns, and how many there may be. `inside`: which points
     of the first side are within what the second has; of `both`, all have a number."""
     size: int = 1
-    mine: Any = 0
-    theirs: Any = 0
+    read_at: Any = 0
+    written_at: Any = 0
     inside: Any = True
     for a, b in pairs:
         low, high = int(b.min()), int(b.max())
@@ -265,8 +265,8 @@ def _codes(pairs: list[tuple[np.ndarray, np.ndarray]], both: bool = False) -> Co
         size *= width
         if size >= _LARGEST:
             raise PointBudgetExceeded
-        mine, theirs = mine * width + np.clip(a, low, high) - low, theirs * width + b - low
-    return size, mine, theirs, inside
+        read_at, written_at = read_at * width + np.clip(a, low, high) - low, written_at * width + b - low
+    return size, read_at, written_at, inside
 
 
 # ---------------------------------------------------------------- buffers of the program

@@ -82,6 +82,10 @@ class LoweringContext:
         tree = self.filled_trees[node.key] = schedule_tree(lines)
         return tree
 
+    def units_to_combine(self, accumulator: str) -> list[tuple[str, int, int]]:
+        """The unit digits that have partial results, inner levels first, in one order: level, stride, number of units."""
+        return sorted(self.reduced.get(accumulator, ()), key=lambda x: (-self.device.depth(x[0]), *x))
+
     def reserve(self, name: str) -> None:
         """The name is not to be given out."""
         self.names.add(name)

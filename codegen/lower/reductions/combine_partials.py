@@ -23,8 +23,9 @@ def combine_partials(low: Lowering, focus: Focus, w: Computation, owner: Node) -
     """Every unit gets the whole result. `owner`: the tree by which registers are visited."""
     ctx = low.ctx
     out = low.lower(replace(focus, computations=(as_kind(CombinePartials, w),)), owner)
-    meeting = [x for x in ctx.reduced[w.name] if not ctx.device.level(x[0]).exchanges_registers]
-    for level, stride, count in sorted(meeting, key=lambda x: (-ctx.device.depth(x[0]), *x)):
+    for level, stride, count in ctx.units_to_combine(w.name):
+        if ctx.device.level(level).exchanges_registers:
+            continue
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
         ctx.buffers += made
         how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)

@@ -21,7 +21,6 @@ from ....dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedT
 from ....dsl.semantics.error_bounds import LEAST_ONLINE
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.types import DType
 from ....dsl.values import Load, Part, Value, transform
 from ...ir.printer import show_value
 from ...ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
@@ -35,7 +34,7 @@ from ..spec import Focus, View, clamped
 from .accumulator_computations import RunningUpdate
 from .dependent_reductions import APART, Dependence, dependences, readers_of
 from .open_accumulators import accumulates_at_leaf
-from .running_values import at_the_end, iteration, update
+from .running_values import Registers, at_the_end, iteration, update
 from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
@@ -116,8 +115,7 @@ def lower_online(
     shown = {d.reduction.name: _shown(d) for d in chain}
     ctx.trace.online(tile, _told(chain, shown))
     for w in {d.statistic.name: d.statistic for d in chain}.values():
-        mine = [d for d in chain if d.statistic is w]
-        low.closing[w.name] = partial(_closed, low, w, mine, shown)
+        low.closing[w.name] = partial(_closed, low, w, [d for d in chain if d.statistic is w], shown)
     computations, registers = iteration(focus.computations, chain, shown)
     inner, around = _with_registers(low, replace(focus, computations=computations), registers, tile.span)
     return around(loops(inner))
@@ -150,7 +148,7 @@ def _owner(low: Lowering, node: Node, w: Computation, chain: list[Dependence], x
 
 
 def _with_registers(
-    low: Lowering, focus: Focus, registers: tuple[tuple[str, tuple[str, ...], DType], ...], span: Span | None
+    low: Lowering, focus: Focus, registers: Registers, span: Span | None
 ) -> tuple[Focus, Callable[[list[Stmt]], list[Stmt]]]:
     """The focus with places in registers, and what puts these around statements."""
     ctx = low.ctx
@@ -239,8 +237,8 @@ def _check_running_only(low: Lowering, focus: Focus, tile: Tile, chain: tuple[De
     outputs = {b.name for b in low.ctx.buffers if b.kind == "output"}
     for d in chain:
         for w in readers_of(focus, d.statistic):
-            mine = [x for x in focus.computations if not x.reads.isdisjoint(w.targets)]
-            if not any(x.name in inside for x in mine):
+            readers = [x for x in focus.computations if not x.reads.isdisjoint(w.targets)]
+            if not any(x.name in inside for x in readers):
                 continue
             name = tensor_of(w.name)
             if w.name not in inside:
@@ -250,7 +248,7 @@ def _check_running_only(low: Lowering, focus: Focus, tile: Tile, chain: tuple[De
                     online_span(tile),
                     help=f"write the `keep` of `{name}` below this line, or leave `online` out",
                 )
-            if not all(x.name in inside for x in mine) or not outputs.isdisjoint(w.targets):
+            if not all(x.name in inside for x in readers) or not outputs.isdisjoint(w.targets):
                 raise OnlineMismatch(
                     f"`{name}` is computed from a running value of `{d.statistic.result}`, and read outside of the pass",
                     online_span(tile),

@@ -94,9 +94,7 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
     if computation.how is None:
         return [
             AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span)
-            for level, stride, count in sorted(
-                ctx.reduced.get(computation.name, set()), key=lambda x: (-ctx.device.depth(x[0]), *x)
-            )
+            for level, stride, count in ctx.units_to_combine(computation.name)
             if ctx.device.level(level).exchanges_registers
         ]
     step = store_partials if computation.how.storing else load_partials

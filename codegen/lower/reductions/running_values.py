@@ -21,19 +21,21 @@ from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from .accumulator_computations import RunningUpdate
 from .dependent_reductions import Dependence, accumulator_load, start_of
 
+Registers = tuple[tuple[str, tuple[str, ...], DType], ...]  # what is made there: its name, its indices and its type
+
 
 @dataclass(frozen=True)
 class Update:
-    """What stands around the new elements of a statistic. `registers`: what it makes, with its indices and its type."""
+    """What stands around the new elements of a statistic, and what that makes in registers."""
 
     before: tuple[RunningUpdate, ...]
     after: tuple[RunningUpdate, ...]
-    registers: tuple[tuple[str, tuple[str, ...], DType], ...]
+    registers: Registers
 
 
 def iteration(
     computations: tuple[Computation, ...], chain: tuple[Dependence, ...], shown: dict[str, str]
-) -> tuple[tuple[Computation, ...], tuple[tuple[str, tuple[str, ...], DType], ...]]:
+) -> tuple[tuple[Computation, ...], Registers]:
     """The computations of an iteration in place of those in focus, and what they make in registers.
 
     shown   the corrections, by the accumulators that they are for
