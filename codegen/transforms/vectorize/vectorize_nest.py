@@ -12,7 +12,7 @@ ONE_CHUNK   the widest access of the nest decides how many elements are together
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -77,32 +77,57 @@ def _plan(state: VectorizerState, nest: StoreNest, x: NestLoop) -> VectorPlan | 
     target = state.buffers[store.buffer]
     if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
         return None
-    reads: dict[tuple, VectorAccess] = {}
-    for load, masks, masked in (read for value in nest.values for read in _reads(value)):
-        if not state.addressed(load.tensor):
+    reads: list[VectorAccess] = []
+    for read in _covering(r for value in nest.values for r in _reads(value)):
+        if not state.addressed(read.load.tensor):
             continue
-        access = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, masked)
+        access = _access(state, x, state.buffers[read.load.tensor], read.load.indices, read.load, read.masks, read.masked)
         if access is not None:
-            reads.setdefault((masked or load, masks), access)
+            reads.append(access)
     written = _access(state, x, target, store.coords, None) if state.addressed(store.buffer) else None
     if not reads and written is None:
         return None
-    count = max(a.member.count for a in (*reads.values(), *([written] if written else [])))
-    return VectorPlan(x, count, tuple(reads.values()), written) if may_be_inner(nest, x, target) else None
+    count = max(a.member.count for a in (*reads, *([written] if written else [])))
+    return VectorPlan(x, count, tuple(reads), written) if may_be_inner(nest, x, target) else None
 
 
-def _reads(value: Value, masks: tuple[Expr, ...] = ()):
-    """Every load, the conditions it stands under, and the `Masked` of which it is the value (with a constant elsewhere)."""
+@dataclass(frozen=True)
+class _Read:
+    """A load, the conditions it stands under, and the `Masked` of which it is the value (with a constant elsewhere).
+
+    wherever   it is read wherever these conditions hold: on the other side of a `Masked` only where further ones fail
+    """
+
+    load: Load
+    masks: tuple[Expr, ...]
+    masked: Masked | None = None
+    wherever: bool = True
+
+
+def _reads(value: Value, masks: tuple[Expr, ...] = (), wherever: bool = True) -> Iterator[_Read]:
     match value:
         case Load():
-            yield value, masks, None
+            yield _Read(value, masks, None, wherever)
         case Masked(value=Load() as load, otherwise=Const()):
-            yield load, (*masks, *value.conds), value
+            yield _Read(load, (*masks, *value.conds), value, wherever)
         case Masked():
-            yield from _reads(value.value, (*masks, *value.conds))  # the other side is read only where the conditions fail
+            yield from _reads(value.value, (*masks, *value.conds), wherever)
+            yield from _reads(value.otherwise, masks, False)
         case _:
             for child in children(value):
-                yield from _reads(child, masks)
+                yield from _reads(child, masks, wherever)
+
+
+def _covering(reads: Iterable[_Read]) -> Iterator[_Read]:
+    """Of all reads of one element the one under the weakest conditions: its vector serves the others too. Without such a one,
+    as where each side of a `Masked` reads the element, it is no vector."""
+    alike: dict[Load | Masked, list[_Read]] = {}
+    for r in reads:
+        alike.setdefault(r.masked or r.load, []).append(r)
+    for same in alike.values():
+        found = next((r for r in same if r.wherever and all({*r.masks} <= {*o.masks} for o in same)), None)
+        if found is not None:
+            yield found
 
 
 def _access(

@@ -12,6 +12,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
@@ -57,6 +58,7 @@ GPU = {
     " / tile i: 1, d: 4 -> thread / compute",
 }
 SIZES = ((5, 37, 7), (4, 16, 8), (1, 1, 1), (3, 0, 2), (9, 130, 5), (0, 9, 3), (2, 9, 0))
+EMPTY_OR_ONE = [(0, 9, 3), (2, 9, 0), (3, 0, 2), (1, 1, 1)]
 INF = float("inf")
 
 
@@ -158,6 +160,19 @@ def test_in_the_interpreter_and_once(lines: str, device: str) -> None:
         x, v = arrays(m, n, d)
         agrees(tuple(interpret(program, {"X": x, "V": v}, {"M": m, "N": n, "D": d}, units).values()), x, v, text)
         check_once(program, loads(text).ops["f"], {"M": m, "N": n, "D": d}, units)
+
+
+@pytest.mark.parametrize(("name", "sizes"), [*rotated([*CPU, *GPU], EMPTY_OR_ONE), ("shared", (3, 0, 2))])
+def test_sizes_that_are_fixed(name: str, sizes: tuple[int, int, int]) -> None:
+    """Without elements too: no line is lowered then, and each side of a condition reads what a vector was loaded for."""
+    lines, device = (CPU[name], "cpu:avx2") if name in CPU else (GPU[name], "sm_80")
+    text = text_of(lines).replace(" where D <= 8", "")
+    module = loads(text)
+    op = specialise(module.ops["f"], dict(zip("MND", sizes, strict=True)))
+    program = compile_program(module, op, module.schedules["s"], module.device(device)).program
+    x, v = arrays(*sizes)
+    got = interpret(program, {"X": x, "V": v}, finite={level: 2 for level, _ in program.finite})
+    agrees(tuple(got.values()), x, v, text)
 
 
 def test_infinite_values_where_nothing_counts() -> None:
