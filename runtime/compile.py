@@ -29,7 +29,7 @@ from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
 from ..dsl.source import Source
 from ..dsl.support.collector import postpone_collection
-from ..dsl.support.expected import expect, expect_count
+from ..dsl.support.expected import expect, expect_count, expect_flag
 from ..dsl.syntax import OpDecl, ScheduleDecl
 from ..dsl.text.parser import parse
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
@@ -175,6 +175,8 @@ def compile(
     """
     if tune is not None:
         expect_count("tune", tune, 0, "how many candidates to measure")
+    expect_flag("checks", checks)
+    expect_flag("verify", verify)
     request = replace(
         resolve_request(mod, op, schedule, target, threads, merge_values(named, sizes, params)), verify=bool(verify)
     )

@@ -77,6 +77,7 @@ def launches_of(
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
     groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
+    _check_launch_tensors(device, lines, groups)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
@@ -88,6 +89,21 @@ def launches_of(
             help="write it inside the block of the tensor that it is for",
         )
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def _check_launch_tensors(device: Device, lines: tuple, groups) -> None:
+    """Raises NotComputed where the launch of the first tensor of a line does not compute the others."""
+    for line in lines:
+        if not _has_own_launch(device, line):
+            continue
+        first, *others = line.tensors
+        computed = {t for g in groups for w in g if any(first in x.targets for x in g) for t in w.targets}
+        if missing := [t for t in others if t not in computed]:
+            raise NotComputed(
+                f"the launch that computes `{first}` does not compute `{missing[0]}`",
+                line.span,
+                help=f"give `{missing[0]}` a line of its own: `keep {missing[0]} in {line.memory}:`",
+            )
 
 
 def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozenset[str], lines: tuple, outer: str):

@@ -77,8 +77,12 @@ class LoweringContext:
         return replace(self, **(mine | changes))
 
     def fill(self, node: Node, lines: tuple[syntax.Line, ...]) -> Node:
-        """The tree of the lines that are chosen for the node's block."""
-        lines = self.filled_lines[node.key] = with_spans(lines, self.synthetic_line_numbers)
+        """The tree of the lines that are chosen for the node's block.
+
+        Several nests may lower one node, each with indices of its own. No block serves them all, so none is printed.
+        """
+        lines = with_spans(lines, self.synthetic_line_numbers)
+        self.filled_lines[node.key] = lines if self.filled_lines.get(node.key, lines) == lines else ()
         tree = self.filled_trees[node.key] = schedule_tree(lines)
         return tree
 

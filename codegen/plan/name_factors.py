@@ -44,7 +44,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
                 made, read = _converted_tensor(s, name, x, shapes)
                 statements.append(made)
                 tensors.append(Tensor(name, x.dtype, tuple(e for _, e in made.ranges), "intermediate", s.span))
-                value = _with_factor(value, n, read, x)
+                value = _with_factor(value, n, read)
         plain, typed = named_factor(s), _all_converted(s) if names is not None else {}
         for name, (n, x) in (plain | typed).items():
             if names is not None and name not in names:
@@ -54,7 +54,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
             statements.append(Statement(name, indices, x, None, extents, s.span))
             tensors.append(Tensor(name, x.dtype, tuple(e for _, e in extents), "intermediate", s.span))
             load = Load(name, tuple(as_expr(Var(i)) for i in indices), x.dtype)
-            value = _with_factor(value, n, load, x)
+            value = _with_factor(value, n, load)
         statements.append(replace(s, value=value))
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
@@ -229,9 +229,9 @@ def _order(s: Statement, x: Value) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i for i in (*named, *(i for i, _ in s.ranges)) if i in mine and i in dict(s.ranges)))
 
 
-def _with_factor(value: Value, n: int, load: Load, factor: Value) -> Value:
-    """A product with a load in place of its factor, or of what its factor converts."""
+def _with_factor(value: Value, n: int, load: Load) -> Value:
+    """A product with a load in place of its factor, converted to the factor's type."""
     assert isinstance(value, Apply)
-    old = value.args[n]
-    new = load if old is factor or not isinstance(old, Cast) else replace(old, arg=load)
+    dtype = value.args[n].dtype
+    new = load if load.dtype == dtype else Cast(load, dtype)
     return replace(value, args=(*value.args[:n], new, *value.args[n + 1 :]))

@@ -92,9 +92,12 @@ class _Lines:
                 # is a launch, in which nothing is held yet
                 own = line.tensors if isinstance(line, syntax.Keep) else (getattr(line, "tensor", ""),)
                 memory = getattr(line, "memory", None) or ""
-                launch = isinstance(line, syntax.Keep) and memory == self.device.memories[0].name
+                launch = self.is_launch(line)
                 held: dict[tuple[str, str], syntax.Line] = {} if launch else {(t, memory): line for t in own}
                 self.block(block, _State(state.loops, held, self.reduced_in_block(own, launch), line))
+
+    def is_launch(self, line: syntax.Line) -> bool:
+        return isinstance(line, syntax.Keep) and line.memory == self.device.memories[0].name and line.block is not None
 
     def reduced_in_block(self, own: tuple[str, ...], launch: bool) -> set[str]:
         """The block of an intermediate computes it, with the reductions of its statement. A copy or write-back has none."""
@@ -108,9 +111,7 @@ class _Lines:
     # ------------------------------------------------------------ modifiers
 
     def placed(self, line: syntax.Line, state: _State) -> None:
-        outer = self.device.memories[0].name
-        launch = isinstance(line, syntax.Keep) and line.memory == outer and line.block is not None and state.within is None
-        kinds = (OWN_LAUNCH,) if launch else kinds_of(line, self.registers)
+        kinds = (OWN_LAUNCH,) if self.is_launch(line) and state.within is None else kinds_of(line, self.registers)
         for error in refused_modifiers(line, kinds, self.device.levels[-1].name):
             self.add(error)
         for m in getattr(line, "modifiers", ()):
@@ -247,12 +248,13 @@ class _Lines:
     # ------------------------------------------------------------ what is held
 
     def held(self, line, tensors: tuple[str, ...], state: _State) -> None:
+        """A `move` may copy the result of a launch within its memory, as it may copy an input."""
         for t in tensors:
             memory = line.memory
             if memory is None:
                 continue
             before = state.held.get((t, memory))
-            if before is not None:
+            if before is not None and not (isinstance(line, syntax.Move) and self.is_launch(before)):
                 labels = [Label(before.span, "held from here on")] if before.span and before.span != line.span else []
                 self.add(HeldTwice(f"`{t}` is in `{memory}` already", line.span, labels=labels, help="leave one out"))
             state.held[t, memory] = line

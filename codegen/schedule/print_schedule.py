@@ -47,12 +47,12 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
 
 def lines_with_blocks(tree: Node, filled: Mapping[object, tuple[syntax.Line, ...]]) -> tuple[syntax.Line, ...]:
     """The lines of a launch; those without a block have the one that completion gave them, by the node's key."""
-    return tuple(_with_block(x.line, filled.get(x.key)) for x in tree.path() if x.line is not None)
+    return tuple(_with_block(x.line, filled.get(x.key, ())) for x in tree.path() if x.line is not None)
 
 
-def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...] | None) -> syntax.Line:
+def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...]) -> syntax.Line:
     """With the nested block that completion gave it, and without an instruction that the block does not use."""
-    if block is None or not isinstance(line, syntax.Move | syntax.Keep):
+    if not block or not isinstance(line, syntax.Move | syntax.Keep):
         return line
     if isinstance(line, syntax.Move) and any(x == syntax.Compute() for x in block):
         line = replace(line, modifiers=tuple(m for m in line.modifiers if m.name != "with"))

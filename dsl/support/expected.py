@@ -27,6 +27,14 @@ def expect_count(name: str, value: Any, least: int, what: str) -> None:
         raise ArgumentKind(f"`{name}` is {value}; expected {expected}")
 
 
+def expect_flag(name: str, value: Any) -> None:
+    """Raises ArgumentKind where the argument `name` is none of True, False, 1 and 0."""
+    expected = "True or False"
+    expect(name, value, Integral, expected)
+    if value not in (0, 1):
+        raise ArgumentKind(f"`{name}` is {value}; expected {expected}")
+
+
 def expect_time(name: str, value: Any) -> None:
     """Raises ArgumentKind where the argument `name` is no number of seconds from 0 on."""
     expected = "a time in seconds, from 0 on"

@@ -35,6 +35,14 @@ def test_a_number_of_candidates_is_a_whole_number(tune):
 
 
 @pytest.mark.parametrize(
+    "flag", [{"checks": 2}, {"checks": "no"}, {"checks": None}, {"verify": "x"}, {"verify": 3}, {"verify": None}]
+)
+def test_a_flag_is_true_or_false(flag):
+    with pytest.raises(ArgumentKind, match=f"`{next(iter(flag))}`"):
+        andiron.compile(MODULE, schedule="blocks", **flag)
+
+
+@pytest.mark.parametrize(
     "options", [{"top": 0}, {"top": -1}, {"top": "all"}, {"seconds": "x"}, {"seconds": -1}, {"seconds": float("nan")}]
 )
 def test_options_of_a_search_are_numbers(kernel, options):

@@ -69,3 +69,28 @@ def test_a_moved_epilogue_of_two_launches(n: int, m: int):
     t = a.sum() * 3
     np.testing.assert_array_equal(got["P"], (t + b).argmax(0))
     np.testing.assert_array_equal(got["Q"], np.full((n, n), t))
+
+
+# P and Q have a launch each, R and S share one.
+BLOCKS = """
+op o[M](A: f32[M, M]) -> (R: f32[M, M], S: f32[M, M]):
+    P[m, n] = A[m, n] + A[n, m]
+    Q[m, n] = (sum(k) P[m, k] * A[k, n]) - P[n, m]
+    R[m, n] = Q[m, n] - P[m, n]
+    S[m, n] = Q[m, n] + P[m, n]
+schedule apart for o:
+    keep P, Q in dram:
+        tile m: 4
+schedule together for o:
+    keep R, S in dram:
+        tile m: 4
+"""
+
+
+def test_a_block_is_for_tensors_of_one_launch():
+    module = andiron.loads(BLOCKS)
+    with pytest.raises(NotComputed, match="the launch that computes `P` does not compute `Q`") as caught:
+        compile_program(module, module.ops["o"], module.schedules["apart"], module.device("cpu:avx2"))
+    assert caught.value.span.text == "keep P, Q in dram"
+    assert "`keep Q in dram:`" in caught.value.help
+    compile_program(module, module.ops["o"], module.schedules["together"], module.device("cpu:avx2"))

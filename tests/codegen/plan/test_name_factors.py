@@ -9,6 +9,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import name_factors
 from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
+from andiron.dsl.values import Apply
 
 OPS = """import std.ops.gemm
 import std.schedules.gemm
@@ -87,3 +88,11 @@ def test_a_factor_that_no_line_names_is_computed_where_it_is_read() -> None:
     program = compile_program(module, module.ops["plain"], module.schedules["s"], module.device("cpu:generic")).program
     assert [b.name for b in program.buffers if b.kind == "local" and b.memory != "register"] == []
     check(module.ops["plain"], program, SMALL[0])
+
+
+def test_a_factor_with_two_names_has_the_type_that_the_product_reads() -> None:
+    """The window of the right factor is converted by a name of its own. The factor has one because the product is a square."""
+    op = loads("op f[M, N](Z: f16[M, N]) -> (P: f16[M, M]):\n    P[a, c] = sum(d: N) Z[c, d] * Z[2*d, a else 0]\n").ops["f"]
+    read = name_factors(op, frozenset({"P.left", "P.right", "P.Z_f32"})).statements[-1].value
+    assert isinstance(read, Apply)
+    assert [x.dtype.name for x in read.args] == ["f32", "f32"]

@@ -37,6 +37,10 @@ SUMMED = (
     "    total = sum(n) f32(A[n]) * f32(A[n])\n    Y[m, k, n] = (B[k, n, m] - total) + f32(A[n])\n"
 )
 BYTES = "op t[M, N](A: u8[M, N], B: i8[N]) -> (Y: i32[M]):\n    Y[m] = sum(n) A[m, n] * i32(B[n])\n"
+TWICE = (
+    "op t[M, K](A: f32[M, K], B: f32[K, 17]) -> (E: f32[M, K]):\n"
+    "    C[m, n] = sum(k) A[m, k] * B[k, n]\n    E[m, j] = sum(n) C[m, n] * B[j, n]\n"
+)
 
 CASES = {
     "a launch of its own keeps its output in its memory": (
@@ -102,6 +106,17 @@ CASES = {
         "cpu:avx2",
         ":\n    tile n: 49 -> core by shuffle\n    tile m: 8, k: 1 peel\n    tile k: 1, m: 3 unroll 3\n"
         "    move B -> l1 layout (n, m, k)\n",
+    ),
+    "a line that two nests lower, each with indices of its own": (
+        TWICE,
+        "sm_80",
+        ":\n    tile m: 4, j: 4 -> block\n    keep E in register\n    tile n: 8\n    keep C in shared\n    tile j: 2\n"
+        "    tile k: 2\n    move B -> shared\n    tile j: 1, m: 1 -> thread\n",
+    ),
+    "a result of another launch is copied within its memory": (
+        SCALED,
+        "cpu:avx2",
+        ":\n    move total -> dram\n",
     ),
 }
 
