@@ -1,10 +1,8 @@
 """`keep`: an intermediate is materialised. A result is initialised, accumulated, and written back at the end of its focus.
 
-FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration initialises, later ones reload, the last
-                 applies the epilogue and rounds. In between it lives in the output if the types agree and there is no
-                 epilogue, else in a workspace of its own type. One unit goes on from there. Others that make the result
-                 for a memory of their own would begin again: the line is refused.
-OWNER_WRITES     initialisation and write-back visit the registers by the tiles of the body.
+OWNER_WRITES   initialisation and write-back visit the registers by the tiles of the body.
+TILE_OF_TILE   a line that keeps an accumulator nearer to the units than a line above goes on from what is there, and stores
+               its own there (`resume_accumulator`).
 """
 
 from __future__ import annotations
@@ -14,21 +12,19 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.base import Label
-from ...dsl.errors.schedule import CannotMeet, HeldTwice, NotComputed
-from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.errors.schedule import HeldTwice, NotComputed
+from ...dsl.index.expr import Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
 from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
-from ..ir.tile_ir import Alloc, Buffer, If, Stmt
-from ..plan.computations import Computation, computation_extents
-from ..plan.derived_names import Accumulator, ArgreduceIndex, KeptResult, StagedCopy, buffer_name, tensor_of
+from ..ir.tile_ir import Alloc, Buffer, Stmt
+from ..plan.computations import Computation
+from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name, tensor_of
 from ..schedule.line_modifiers import check_modifiers, keep_kind
-from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
 from .leaves.match_instr import FragmentMap, fragment_map
-from .lowering_context import LoweringContext
 from .readers import (
     check_kept_reads,
     check_own_elements,
@@ -40,17 +36,16 @@ from .readers import (
     subscripts_of,
     view_form,
 )
-from .reductions.accumulator_computations import InitAccumulator, ResumeAccumulator, as_kind
-from .reductions.argreduce_index import accumulator_types, no_index
+from .reductions.accumulator_computations import InitAccumulator, RunningUpdate, as_kind
+from .reductions.argreduce_index import accumulator_types
 from .reductions.check_combining import check_kept_parts
 from .reductions.combine_partials import combine_partials
 from .reductions.open_accumulators import REGISTER_CELLS
+from .reductions.resume_accumulator import check_own_parts, resume_kept, resume_stored
 from .show_spec import memory_of
 from .spec import Focus, View
-from .stores.predicated_store import goes_on_where_stored
 from .stores.store_instr import store_instr_name
 from .stores.write_back import renamed, write_back, write_back_block
-from .workspace import workspace
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -103,8 +98,9 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     if others:
         keep = keep.but(names=(name,), below=keep.but(names=others, key=object()))
     read_here = {t for w in focus.computations for t in w.reads}
+    called = {w.name: w.names for w in low.computations}  # in a pass of `online`, accumulators store no results
     for w in focus.computations:
-        if name not in w.names:
+        if isinstance(w, RunningUpdate) or name not in (*w.names, *called.get(w.name, ())):
             continue
         registers = low.ctx.register(keep.memory or low.ctx.device.memories[-1].name)
         if keep.line is not None:
@@ -140,10 +136,18 @@ def _read_when_done(low: Lowering, focus: Focus, w: Computation, node: Node) -> 
 
 
 def _held_already(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:
-    """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
+    """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it.
+
+    TILE_OF_TILE: in a memory that is nearer to the units, the line keeps a tile of it.
+    """
     ctx = low.ctx
     held = memory_of(ctx, focus, w.name)
-    if keep.memory not in (None, held):
+    memories = [m.name for m in ctx.device.memories]
+    nearer = keep.memory is not None and memories.index(keep.memory) > memories.index(held)
+    if nearer and not _storage(keep):
+        check_own_parts(focus, w, keep)
+        return lower_reduction(low, focus, w, keep.below, keep)
+    if keep.memory not in (None, held) and not nearer:
         raise HeldTwice(
             f"`{keep.names[0]}` comes from an accumulator that is held in `{held}` already",
             keep.span,
@@ -274,7 +278,8 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     """Initialisation + body + combination + write-back of one reduction."""
     ctx = low.ctx
     assert w.reduction is not None
-    if keep is not None:
+    outer = {name: focus.views[name] for name in w.accumulators} if w.name in focus.open_accumulators else {}
+    if keep is not None and not outer:
         low.opened[w.name] = keep
     check_kept_reads(focus, w, node)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
@@ -305,10 +310,12 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     combine = combine_partials(low, single, w, owner) if w.name in ctx.reduced else []
     if (close := low.closing.pop(w.name, None)) is not None:
         combine = close(single, node, combine)
-    loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
-    stored = write_back(low, replace(inner, loops=()), w, owner, keep)
-    if loops:
-        init, stored = _between(low, inner, w, owner, loops, init, stored, keep)
+    if outer:
+        init, stored = resume_kept(low, inner, w, owner, outer, init)
+        ctx.reduced.pop(w.name, None)  # they are combined here
+    else:
+        stored = write_back(low, replace(inner, loops=()), w, owner, keep)
+        init, stored = resume_stored(low, inner, w, owner, init, stored, keep)
     out: list[Stmt] = [*init, *body, *combine, *stored]
     for name, buffer in reversed(buffers):
         local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
@@ -316,64 +323,3 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     for local in reversed(made):
         out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
     return out
-
-
-def _between(
-    low: Lowering, focus: Focus, w: Computation, owner: Node, loops, init: list[Stmt], stored: list[Stmt], keep: Keep | None
-):
-    """FIRST_AND_LAST. Raises CannotMeet where units store the result that do not go on from the partial one."""
-    if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there
-        return init, stored
-    first = tuple(-as_expr(v) for v, _ in loops)
-    last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
-    at = tuple(as_expr(Var(i)) for i in w.indices)
-    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and len(w.accumulators) == 1
-    target = w.outputs[0].tensor if w.outputs else ""
-    in_place = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
-    refill: list[Stmt] = []
-    spill: list[Stmt] = []
-    for name in w.accumulators:
-        home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
-        dtype = low.ctx.dtypes[name]
-        focus = focus.with_view(home, View(home, "global"))
-        if not all(goes_on_where_stored(low.ctx, focus, w, name, home, o) for o in w.outputs):
-            tiles = ", ".join(f"`{i}`" for i in dict.fromkeys(i for i, _, _ in focus.loops if i in w.reduced))
-            raise CannotMeet(
-                f"one unit goes on from the partial result of `{w.result}` in the next tile of {tiles}, and others need it",
-                keep.span if keep else None,
-                help=f"leave this line out, or write it above the tile of {tiles}",
-            )
-        reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
-        assert w.reduction is not None
-        instead = no_index(dtype) if isinstance(name, ArgreduceIndex) else neutral_value(w.reduction.kind, dtype)
-        goes_on = ResumeAccumulator(
-            name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=(*w.reduced, *again)
-        )
-        refill += low.lower(replace(focus, computations=(goes_on,), loops=()), owner)
-        if not in_place:
-            computation = Computation(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
-            spill += low.lower(replace(focus, computations=(computation,), loops=()), owner)
-    if w.name in low.ctx.reduced:  # one unit of those that hold parts goes on from the last result, the others from nothing
-        refill = [*init, If(_first_of_parts(low.ctx, w), tuple(refill))]
-    init = [If(first, tuple(init), tuple(refill))]
-    return init, stored if in_place else [If(last, tuple(stored), tuple(spill))]
-
-
-def _first_of_parts(ctx: LoweringContext, w: Computation) -> tuple[Expr, ...]:
-    """True (>= 0) for the first unit of each group that holds parts of a result."""
-    out = []
-    for level, stride, count in sorted(ctx.reduced[w.name]):
-        unit = as_expr(ctx.unit_var(level))
-        out.append(-(unit // stride % count if count else unit))
-    return tuple(out)
-
-
-def _home(low: Lowering, w: Computation, name: str) -> str:
-    """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
-    ctx: LoweringContext = low.ctx
-    home = ctx.fresh(buffer_name(name) + "_between")
-    extents = computation_extents(w)
-    shape = tuple(extents[i] for i in w.indices)
-    ctx.dtypes[home], ctx.shapes[home] = ctx.dtypes[name], shape
-    ctx.buffers.append(workspace(ctx, home, ctx.dtypes[name], shape))
-    return home

@@ -125,6 +125,9 @@ the tensor to another memory first, results go there, not sums: they may be narr
 move, but tensors as large as the result are read after it.) If no line of the block has a level, and none is `compute`, the
 stores from there are distributed over the units, as those of a copy.
 
+A second `keep` of the same accumulator, below and in a memory nearer to the units, keeps a tile of it: `keep C in l1`, tiles,
+then `keep C in register`. The tile is loaded from there, accumulates, and is stored there again.
+
 A reduction without a name in the text is named after its statement: `Y.sum1` is the first sum in the statement of `Y`.
 """,
         "linear_relu",

@@ -242,10 +242,13 @@ class Writer:
         mine = self.facts.results[name]
         memory = self.memory(spot, 0.65)
         register = memory.registers is not None
-        if not self.maybe(self.wild) and (name in spot.held or spot.split & set(self.facts.over(name))):
+        above = spot.held.get(name, set())
+        nearer = bool(above) and name in self.facts.kinds and register and self.device.memories[-1].name not in above
+        taken = (above and not nearer) or spot.split & set(self.facts.over(name))
+        if not self.maybe(self.wild) and taken:
             return []
         lines = self.bounded(spot, mine, 64 if register else 512)
-        spot.held[name] = {memory.name}
+        spot.held[name] = {memory.name, *above}
         spot.owned |= set(mine) if register else set()
         text = f"keep {name}"
         if not (register and self.maybe(0.2)):
@@ -328,6 +331,7 @@ class Writer:
         staged = [n for n in facts.staged if "." not in n or self.maybe(self.wild)]
         moves = [n for n in staged if self.maybe(0.3 if len(facts.moved) < 4 else 0.12)]
         moves += [n for n in moves if self.maybe(0.2)]
+        keeps += [n for n in keeps if n in facts.kinds and self.maybe(0.3)]  # a tile of what a line above keeps
         todo: list = ["loop"] * rng.choice((0, 0, 1, 1, 2, 2, 3, 4)) + ["deal"] * rng.choice((0, 1, 1, 1, 2, 2, 3, 4))
         todo += [("keep", n) for n in keeps] + [("move", n) for n in moves]
         rng.shuffle(todo)

@@ -223,9 +223,11 @@ def _check_units(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
 
 
 def _check_keeps(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
-    """OPEN_ABOVE. Raises NotYet."""
+    """OPEN_ABOVE. Raises NotYet. What is kept above, and follows, may be kept nearer to the units below as well."""
+    statistics = {d.statistic.name for d in chain}
+    kept = [w for w in members(chain) if w.name in statistics or w.name not in focus.open_accumulators]
     for x in tile.below.path():
-        for w in members(chain) if isinstance(x, Keep) else ():
+        for w in kept if isinstance(x, Keep) else ():
             if not {*w.names}.isdisjoint(x.tensors):
                 raise NotYet(
                     f"`{w.result}` is kept below the online tile: running values are kept around it",

@@ -128,6 +128,14 @@ def note_reduced(ctx: LoweringContext, focus: Focus, computation: Computation) -
                     f"the parts of `{name}` would belong to units of `{apart[-1]}`, which have no barrier",
                     help=f"tile `{d.index}` onto units with a barrier, or in a loop",
                 )
+            level = ctx.device.level(d.levels[-1])
+            tiles = next((x for x in focus.digits[:since] if x.levels == d.levels and level.units == "finite"), None)
+            if tiles is not None:
+                raise SplitReduction(
+                    f"the parts of one `{name}` would belong to units of `{level.name}`, which have different tiles of"
+                    f" `{tiles.index}`, or none",
+                    help=f"keep `{name}` above the tile of `{tiles.index}`, or distribute one of the two",
+                )
             across = next((x for x in focus.digits if x.levels == d.levels and not x.nested and x is not d), None)
             if across is not None:
                 raise SplitReduction(

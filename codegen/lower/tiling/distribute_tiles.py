@@ -63,8 +63,8 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
         else None
     )
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
-    # This line deals out nothing, or it was the line above.
-    alike = focus.level == level or not axes or not all(a.index in needed for a in axes)
+    # This line deals out nothing, or it was the line above. Accumulators are each unit's own.
+    alike = focus.level == level or not axes or not all(a.index in needed for a in axes) or _in_own_registers(focus)
     if kind == "finite" and in_hand is None and not several and alike:
         return _replicated(low, focus, tile, axes)
     number, available = ctx.number(levels)
@@ -117,10 +117,7 @@ def _distributed(
     assert level is not None
     kind = ctx.device.level(level).units
     whole = (later * product(counts)).constant
-    # idle units hold the identity in their registers, and take part
-    together = all(
-        isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.computations
-    )
+    together = _in_own_registers(focus)  # idle units hold the identity, and take part
     alike = _alike(ctx, focus, tile, level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
@@ -161,6 +158,13 @@ def _distributed(
         body = [If(tuple(beyond), tuple(body), span=tile.span)]
     body = [*lets, *body]
     return [If(tuple(idle), tuple(body), span=tile.span)] if idle else body
+
+
+def _in_own_registers(focus: Focus) -> bool:
+    """Are accumulators initialised or combined that each unit has in registers of its own?"""
+    return all(
+        isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.computations
+    )
 
 
 def _alike(ctx: LoweringContext, focus: Focus, node: Node, level: str) -> bool:

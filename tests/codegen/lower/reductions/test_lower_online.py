@@ -36,6 +36,8 @@ CPU = {
     "lanes of a vector": "tile i: 2 -> core / keep m, l, o in register / tile t: 32 online / tile t: 1 -> lane",
     "two cores": "tile i: 2 / keep m, l, o in register / tile t: 64 online / tile t: 32 -> core online / tile t: 8 online",
     "tiles of tiles": "tile i: 4 -> core / keep m, l, o in register / tile t: 32 online / tile t: 8 online / tile i: 1",
+    "result in registers": "tile i: 8 -> core / keep m, l in register / keep o in l1 layout (d, i) / tile t: 16 online"
+    " / keep p in l1 layout (t, i) / tile d: 4 / keep o in register / tile t: 1 / tile i: 1 -> lane",
     "peeled": "tile i: 4 -> core / keep m, l in l1 / keep o in l2 / tile t: 8 online peel / tile i: 1 / tile t: 4 / compute",
 }
 GPU = {
@@ -54,6 +56,8 @@ GPU = {
     " / tile i: 1, t: 1 -> thread",
     "warps of their own": "tile i: 1 -> block / keep m, l in register / tile d: 4 / keep o in register / tile t: 256 online"
     " / tile t: 64 -> warp online / tile t: 8 online / tile t: 1 -> thread",
+    "tiles of a shared result": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online"
+    " / keep p in shared / tile i: 1, d: 4 -> thread / keep o in register / compute",
     "shared": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online / keep p in shared"
     " / tile i: 1, d: 4 -> thread / compute",
 }
