@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
+from numbers import Integral
 from typing import Any
 
 from ..codegen.autoschedule.default_schedules import default_schedules
@@ -273,7 +273,7 @@ def resolve_request(
     tunables = {name for s in candidates for name in parameters(s)} - names
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
     for name, value in values.items():
-        expect(name, value, Real, "a value of that parameter")
+        expect(name, value, Integral, "a value of that parameter, an integer")
     _refuse_unknown(chosen, sizes, tunables)
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ..codegen.schedule.required_levels import available_names, required_names
-from ..codegen.targets import Target, has_blocks
+from ..codegen.targets import MACHINES, Target, has_blocks
 from ..dsl.device import Device
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.target import UnknownTarget
@@ -32,7 +32,13 @@ def device_of(target: Target, module: Module) -> Device:
         return native_device()
     device = module.device(target.device)
     if target.family.launcher == "emulator" and not has_blocks(device):
-        raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=f"compile for `{device.name}` itself")
+        own = any(x in MACHINES for x in extended_devices(device, module))
+        way_out = (
+            f"compile for `{device.name}` itself"
+            if own
+            else f"give {device.name} a level of blocks, as `level block: open`, or let it extend `cpu:generic`"
+        )
+        raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=way_out)
     if target.family.launcher == "driver" and device.limit("units") is None:
         raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")
     return device

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ...dsl.device import Instr, Operand
 from ...dsl.index.expr import Expr
+from ..analysis.register_buffers import register_memories
 from ..ir.tile_ir import Piece
 from .addressing import pointer_text
 from .c.c_expr import BOOL, CExpr, storage
 from .emission_context import EmissionContext
-from .lane_analysis import has_lane, register_memories
+from .lane_analysis import has_lane
 from .load_store import load, splat
 
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ...dsl.device import Device, Level, Operand
+from ...dsl.device import Level, Operand
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, walk
+from ..analysis.register_buffers import is_register
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
@@ -56,16 +57,6 @@ class LaneInfo:
     def printed_size(self, s: Stmt) -> int:
         """The statements of the text that a store, or another statement without a body, becomes."""
         return _printed_size(s, self.varying, self.registers.keys(), self.width, self.sub_vectors)
-
-
-def register_memories(device: Device) -> frozenset[str]:
-    """Memories whose cells are named, not addressed."""
-    return frozenset(m.name for m in device.memories if m.registers or m.level == device.levels[-1].name)
-
-
-def is_register(buffer: Buffer, device: Device) -> bool:
-    """Private to an innermost unit, or in registers."""
-    return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
 
 
 def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int, sub_vectors: int = 1) -> LaneInfo:

@@ -248,11 +248,9 @@ class _Lines:
     # ------------------------------------------------------------ what is held
 
     def held(self, line, tensors: tuple[str, ...], state: _State) -> None:
-        """A `move` may copy the result of a launch within its memory, as it may copy an input."""
+        """A `move` may copy the result of a launch within its memory, as it may copy an input. Without a memory: registers."""
         for t in tensors:
-            memory = line.memory
-            if memory is None:
-                continue
+            memory = line.memory or self.device.memories[-1].name
             before = state.held.get((t, memory))
             if before is not None and not (isinstance(line, syntax.Move) and self.is_launch(before)):
                 labels = [Label(before.span, "held from here on")] if before.span and before.span != line.span else []

@@ -24,6 +24,7 @@ from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.support.memoised import IdentityMemo
 from ...dsl.values import Masked, Value, loads, transform, walk
+from ..analysis.register_buffers import is_register
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, Barrier, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import map_bodies, statements, written
@@ -43,8 +44,10 @@ def _version_launch(launch: Launch, program: Program) -> Launch:
     lanes = _lanes(launch, program)
     vectors = lanes and not _alone(program, launch, lanes)
     register = {m.name for m in program.device.memories if m.registers} if vectors else set()
-    local = {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc) and s.buffer.memory in register}
-    return replace(launch, body=_version(launch.body, _Units(lanes, frozenset(local), program.instrs)))
+    buffers = [s.buffer for s in statements(launch.body) if isinstance(s, Alloc)]
+    local = frozenset(b.name for b in buffers if b.memory in register)
+    variables = frozenset(b.name for b in buffers if is_register(b, program.device))
+    return replace(launch, body=_version(launch.body, _Units(lanes, local, variables, program.instrs)))
 
 
 def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
@@ -109,10 +112,12 @@ Asked = IdentityMemo[Stmt, list[_Guard]]
 
 @dataclass(frozen=True)
 class _Units:
-    """Of a launch: its lockstep units, the registers of vectors where those are lanes, and the guards of its statements."""
+    """Of a launch: its lockstep units, the registers of vectors where those are lanes, all that text has as variables, and the
+    guards of its statements."""
 
     lanes: frozenset[Var]
     registers: frozenset[str]
+    variables: frozenset[str]
     instrs: tuple[Instr, ...]
     asked: Asked = field(default_factory=IdentityMemo)
 
@@ -237,10 +242,10 @@ def _of_loops(body: tuple[Stmt, ...], units: _Units) -> tuple[Expr, ...]:
 
 
 def _outlined(s: Stmt, units: _Units) -> Stmt:
-    """The version at an edge; it may be a function of its own where it writes no registers but those declared in it."""
+    """The version at an edge; it may be a function of its own where it writes no variables but those declared in it."""
     if _of_registers(s, units) and isinstance(s, Alloc):
         own = {s.buffer.name, *(x.buffer.name for x in statements(s.body) if isinstance(x, Alloc))}
-        return replace(s, outlined=(written(s.body, units.instrs) & units.registers) <= own)
+        return replace(s, outlined=(written(s.body, units.instrs) & units.variables) <= own)
     return map_bodies(s, lambda body: tuple(_outlined(x, units) for x in body))
 
 

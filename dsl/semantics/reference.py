@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def _inputs(op: Op, arrays: tuple[Any, ...]) -> dict[str, np.ndarray]:
         raise WrongArgument(f"op `{op.name}` takes {len(op.inputs)} arrays ({names}), not {len(arrays)}")
     out = {}
     for t, given in zip(op.inputs, arrays, strict=True):
+        if not t.shape and not isinstance(given, Real) and not hasattr(given, "dtype"):
+            raise WrongArgument(f"`{t.name}` of op `{op.name}` is one {t.dtype}, and no {type(given).__name__}")
         array = np.asarray(given)
         if not hasattr(given, "dtype") and not t.shape:
             array = array.astype(t.dtype.numpy)

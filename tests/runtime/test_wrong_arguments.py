@@ -56,8 +56,8 @@ def test_a_benchmark_has_samples(kernel, repeat):
         kernel.benchmark(np.ones(3, "f4"), repeat=repeat)
 
 
-@pytest.mark.parametrize("value", [None, [], "4"])
-def test_a_parameter_is_a_number(value):
+@pytest.mark.parametrize("value", [None, [], "4", 2.0, float("nan"), float("inf")])
+def test_a_parameter_is_an_integer(value):
     with pytest.raises(ArgumentKind, match="`B`"):
         andiron.compile(MODULE, schedule="blocks", params={"B": value})
 

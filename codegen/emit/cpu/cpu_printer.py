@@ -20,6 +20,7 @@ from ....dsl.errors.target import NoEmittedText
 from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
 from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
+from ...analysis.register_buffers import is_register, register_memories
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
@@ -33,7 +34,7 @@ from ..c.templates import environment
 from ..c.text_builder import Around, SourceText
 from ..emission_context import EmissionContext
 from ..instr_operands import instr_name
-from ..lane_analysis import analyse_lanes, has_lane, is_register, register_memories, sub_vector_count
+from ..lane_analysis import analyse_lanes, has_lane, sub_vector_count
 from ..statements import StatementPrinter
 from .arena_layout import ArenaSlot, arena_slots
 from .cpp_prelude import prelude

@@ -17,11 +17,11 @@ from ....dsl.errors import InternalError
 from ....dsl.fragment import REGISTER, FragmentLayout
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import Value, loads
+from ...analysis.register_buffers import register_memories
 from ..c.c_expr import ELEMENTS, Helper, storage
 from ..c.c_text import INDENT
 from ..gpu.instr_wrapper import RegisterOperand, register_operand
 from ..gpu.simt_statements import DialectSpelling, GpuIndex
-from ..lane_analysis import register_memories
 from ..statements import instr_name
 from .instr_semantics import InstrOp, OpText, guard_of, instr_op, subscripts
 

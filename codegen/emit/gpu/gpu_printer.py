@@ -14,6 +14,7 @@ from textwrap import wrap
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ...abi import programs, symbol
+from ...analysis.register_buffers import is_register
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
@@ -27,7 +28,7 @@ from ..c.peephole import peephole
 from ..c.templates import environment
 from ..c.text_builder import SourceText
 from ..cpu.cpp_prelude import prelude
-from ..lane_analysis import analyse_lanes, is_register
+from ..lane_analysis import analyse_lanes
 from .instr_wrapper import ExecutedInstr, executed_instrs, instr_text
 from .launch_geometry import KernelSource, LaunchGeometry, launch_geometry
 from .register_arrays import register_arrays, word_loops

@@ -15,12 +15,12 @@ from textwrap import dedent, indent
 
 from ....dsl.device import Instr, Operand
 from ....dsl.errors.target import NoEmittedText
+from ...analysis.register_buffers import register_memories
 from ...ir.program import Program
 from ...ir.tile_ir import Call
 from ...ir.tile_visitors import statements
 from ..c.c_expr import ELEMENTS, storage
 from ..instr_operands import instr_name
-from ..lane_analysis import register_memories
 
 _WHOLE = ("f64", "f32", "i64", "i32")
 

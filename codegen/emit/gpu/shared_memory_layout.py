@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ....dsl.errors import InternalError
+from ....dsl.errors.base import Label
+from ....dsl.errors.schedule import CapacityExceeded
 from ....dsl.index.expr import Var
+from ....dsl.support.amounts import bytes_text
 from ...analysis.lifetimes import lifetimes
 from ...ir.limits import WIDEST_ACCESS
 from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
@@ -38,8 +40,10 @@ class _Place:
 def shared_memory_layout(
     body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: frozenset[Var], capacity: int | None
 ) -> SharedMemoryLayout:
-    """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers. Raises
-    InternalError when the buffers do not fit."""
+    """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers.
+
+    Raises CapacityExceeded where buffers fit only if some share bytes, and units diverge where they would wait for each other.
+    """
     nested = list(_nested(body, size))
     slots: dict[str, tuple[int, int]] = {}
     top = 0
@@ -58,8 +62,19 @@ def shared_memory_layout(
     if pays and not any(id(p.alloc) in parts for p in shares):
         return SharedMemoryLayout({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
     if tight:
-        raise InternalError(f"buffers of {stacked.total} bytes do not fit into {capacity}")
+        raise _too_large([p.alloc.buffer for p in nested], stacked.total, capacity or 0)
     return stacked
+
+
+def _too_large(buffers: list[Buffer], total: int, capacity: int) -> CapacityExceeded:
+    spans = list(dict.fromkeys(b.span for b in sorted(buffers, key=lambda b: -(b.size.constant or 0)) if b.span is not None))
+    return CapacityExceeded(
+        f"the tiles need {bytes_text(total)} of {buffers[0].memory} memory, of which there are {bytes_text(capacity)}: units"
+        " diverge where tiles would share bytes, and cannot wait for each other there",
+        spans[0] if spans else None,
+        labels=[Label(x, "and here") for x in spans[1:]],
+        help="take smaller tiles, or keep a tensor above the tiles that only some units have",
+    )
 
 
 def _overlap(p: _Place, q: _Place) -> bool:

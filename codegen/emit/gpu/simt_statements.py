@@ -16,6 +16,7 @@ from ....dsl.device import Operand
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
+from ...analysis.register_buffers import register_memories
 from ...ir.limits import INT_END
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
@@ -28,7 +29,7 @@ from ..c.unrolling import trip_count, unroll_factor
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
 from ..instr_operands import element_coords, instr_name
-from ..lane_analysis import LaneRegister, register_memories
+from ..lane_analysis import LaneRegister
 from ..load_store import load
 from ..statements import StatementPrinter
 from .instr_wrapper import RegisterOperand, register_operand

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 def combine_partials(low: Lowering, focus: Focus, w: Computation, owner: Node) -> list[Stmt]:
     """Every unit gets the whole result. `owner`: the tree by which registers are visited."""
     ctx = low.ctx
+    at = low.opened[w.name].span if w.name in low.opened else None
     out = low.lower(replace(focus, computations=(as_kind(CombinePartials, w),)), owner)
     for level, stride, count in ctx.units_to_combine(w.name):
         if ctx.device.level(level).exchanges_registers:
             continue
-        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in w.accumulators]
+        cells = {n: ctx.cells.get(focus.views[n].buffer, ()) for n in w.accumulators}
+        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, c, at) for n, c in cells.items()]
         ctx.buffers += made
         how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
         stored = low.lower(replace(focus, computations=(replace(as_kind(CombinePartials, w), how=how),)), owner)

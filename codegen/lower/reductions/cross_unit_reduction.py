@@ -7,6 +7,7 @@ EXCHANGE   a barrier (placed like any other) stands between the stores and the r
 from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.source import Span
 from ....dsl.types import DType
 from ....dsl.values import Load
 from ...ir.tile_ir import Buffer, For, If, Stmt, Store
@@ -21,7 +22,9 @@ from .reduction_step import argreduce_step, combine_step
 MOST_UNITS = 256  # units: of a finite level whose number is known only at the call [limit]
 
 
-def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:
+def exchange_buffer(
+    ctx: LoweringContext, name: str, dtype: DType, level: str, cells: tuple[int, ...], at: Span | None
+) -> Buffer:
     """Room for every unit's registers: [unit of `level`, lockstep units below, register...] in a memory above `level`."""
     above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
     outer = above[0]
@@ -33,7 +36,7 @@ def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, c
         size *= n
     named = ctx.fresh(buffer_name(name, memory.name) + "_parts")
     return Buffer(
-        named, dtype, "local", memory.name, outer, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size)
+        named, dtype, "local", memory.name, outer, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), at
     )
 
 

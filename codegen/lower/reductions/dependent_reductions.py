@@ -6,6 +6,8 @@ OWN_ROW            it reads the statistic of its own row: registers hold no othe
 BEFORE_THE_FIRST   until an element counts, the statistic is the infinity that it starts from, where F has no value. F is
                    evaluated at 0 in its place. What it adds is 0 then, and so is the correction when the first element arrives
                    that counts. (With 0 in place of the previous value too, the correction might be infinite.)
+NO_NUMBER          where an element makes the statistic infinite or no number, so does the correction of all later partial
+                   results. The op has the same result only if that element adds what is no number.
 NONE_COUNTED       if none counts in the whole range, the result is that of the op: F at the infinity, which is no number, or 0.
 """
 
@@ -133,17 +135,17 @@ def _expanded(focus: Focus, value: Value, statistic: Computation, w: Computation
 
 
 def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Value, factor: Value, span: Span | None) -> bool:
-    """DEFINED, BEFORE_THE_FIRST and NONE_COUNTED: whether the result is no number where none counts.
+    """DEFINED, BEFORE_THE_FIRST, NO_NUMBER and NONE_COUNTED: whether the result is no number where none counts.
 
     Raises NotYet where something else may happen.
     """
     assert statistic.reduction is not None
     start = START[statistic.reduction.kind]
 
-    def at(v: Value, now: Limit, before: Limit = start) -> Limit:
+    def at(v: Value, now: Limit, before: Limit = start, element: Limit = start) -> Limit:
         def known(x: Value) -> Limit | None:
             if x == body:
-                return start
+                return element
             if isinstance(x, Load) and x.tensor in (statistic.name, PreviousValue(statistic.name)):
                 return now if x.tensor == statistic.name else before
             return None
@@ -157,6 +159,14 @@ def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Va
             help=APART,
         )
     added = (at(value, 0.0), at(value, Kind.FINITE), at(factor, Kind.FINITE), at(factor, 0.0))
+    for special in (math.nan, -start):  # NO_NUMBER
+        if _may_be_number(at(value, special, special, special)) and not at(factor, special, special) == 1.0:
+            raise NotYet(
+                f"an element that makes `{statistic.result}` {special} is not known to make `{w.result}` nan, as its correction"
+                " does",
+                span,
+                help=APART,
+            )
     whole = at(value, start)
     none = isinstance(whole, float) and (math.isnan(whole) or whole == 0)
     if any(x != 0.0 for x in added) or not none:
@@ -166,6 +176,10 @@ def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Va
             help=APART,
         )
     return math.isnan(whole) if isinstance(whole, float) else False
+
+
+def _may_be_number(x: Limit) -> bool:
+    return not (isinstance(x, float) and math.isnan(x))
 
 
 def accumulator_load(w: Computation, name: str) -> Load:

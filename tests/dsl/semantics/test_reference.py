@@ -101,6 +101,14 @@ def test_arguments_are_checked():
     assert e.value.id == "unknown-size"
 
 
+@pytest.mark.parametrize("scalar", ["x", b"x", {}, None, 1 + 2j, object()])
+def test_a_scalar_is_a_number(scalar):
+    text = "op f(a: f32[]) -> (Y: f32[]):\n    Y = a + 1.0\n"
+    with pytest.raises(UserError, match="`a` of op `f` is one f32"):
+        run(text, scalar)
+    assert run(text, 2) == run(text, np.float32(2)) == 3
+
+
 def test_strided_arguments_are_fine():
     a = np.random.default_rng(0).normal(size=(8, 9)).astype(f32)
     gemm = reference(OPS["gemm"])

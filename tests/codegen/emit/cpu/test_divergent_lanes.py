@@ -16,6 +16,10 @@ ROWS_OF_NUMBERS = Formula(
     lambda x: np.broadcast_to(x.astype(np.int64), (len(x),) * 2),
 )
 PLACE = Formula("op f[M, K](X: f32[M, K]) -> (Y: i64[M]):\n    Y[m] = argmax(k) X[m, k]\n", lambda x: x.argmax(1))
+FROM_TOP = Formula(
+    "op f[I, T](X: f32[T, I]) -> (Y: f32[I, T]):\n    a[i] = max(t) X[t, i]\n    Y[i, t] = X[t, i] - a[i]\n",
+    lambda x: x.T - x.T.max(1, keepdims=True, initial=-np.inf),
+)
 COLUMNS_ROWS_PARTS = "tile n: 4 / tile n: 1 -> lane / tile m: 1 -> lane / tile k: 8 / tile k: 4 -> lane"
 
 
@@ -31,6 +35,9 @@ COLUMNS_ROWS_PARTS = "tile n: 4 / tile n: 1 -> lane / tile m: 1 -> lane / tile k
         (GEMM, "tile k: 4 -> lane / tile k: 1", {"M": 32, "N": 31, "K": 15}, False, "M <= 32, N <= 32, K <= 16"),
         (HIGHEST, "tile k: 1 -> lane", {"M": 299, "K": 16}, False, "M <= 300, K <= 16"),
         (PLACE, "tile k: 1 -> lane", {"M": 299, "K": 15}, False, "M <= 300, K <= 16"),
+        # the version at the edge stores to what a line keeps in a memory, and lanes have as variables
+        (FROM_TOP, "tile i: 5 / tile i: 1 -> lane / keep a in l1", {"I": 3, "T": 2}, False, ""),
+        (FROM_TOP, "tile i: 8 / tile i: 1 -> lane / keep a in l2", {"I": 13, "T": 3}, False, ""),
         # lanes combine their parts under a condition of some rows, in each of two versions of the columns
         (GEMM, COLUMNS_ROWS_PARTS, {"M": 7, "N": 33, "K": 13}, True, ""),
         (GEMM, COLUMNS_ROWS_PARTS, {"M": 8, "N": 32, "K": 16}, True, ""),

@@ -8,6 +8,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import AllReduce
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors.schedule import CapacityExceeded, SplitReduction
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
@@ -115,3 +116,24 @@ def test_parts_of_several_indices_are_combined_in_one_order():
     parts = Formula(text, lambda x: x.sum((1, 2, 3, 4)))
     program = program_of(parts, "tile m: 1 -> block / keep Y / tile a: 1, b: 1, c: 1, d: 1 -> thread", "sm_80")
     assert [x.stride for x in statements(program.launches[0].body) if isinstance(x, AllReduce)] == [1, 2, 4, 8]
+
+
+def test_room_for_parts_is_asked_for_by_the_line_that_keeps_them() -> None:
+    lines = "tile m: 64, n: 64 -> block / keep C in register / tile k: 32 / tile k: 2 -> wave / tile m: 8, n: 8 -> thread"
+    with pytest.raises(CapacityExceeded, match="256 KiB of shared memory") as caught:
+        program_of(GEMM, lines, "gfx942")
+    assert caught.value.span is not None
+    assert caught.value.span.text == "keep C in register"
+
+
+def test_a_line_above_that_gives_cores_one_tile_leaves_all_of_them_their_parts() -> None:
+    agrees(
+        ROWS,
+        program_of(ROWS, "keep Y in register / tile m: 2 -> core / tile k: 1 -> core", "cpu:generic", {"M": 2}),
+        {"M": 2, "K": 7},
+    )
+
+
+def test_parts_of_cores_that_have_other_tiles_are_refused() -> None:
+    with pytest.raises(SplitReduction, match="which have different tiles of `m`"):
+        program_of(ROWS, "tile m: 2 -> core / keep Y in register / tile k: 1 -> core", "cpu:generic", {"M": 2})

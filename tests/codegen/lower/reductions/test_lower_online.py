@@ -329,6 +329,10 @@ REFUSED = {
         {"e": "(X[i, t] - m[i]) * W[i]"}, KEPT),
     "schedule-not-yet: the correction of `l` is not known to be a number for each value of `m`": (
         {"l": "e[i, t] * m[i]"}, KEPT),
+    "schedule-not-yet: an element that makes `m` nan is not known to make `l` nan, as its correction does": (
+        {"l": "where(X[i, t] > 0.0, e[i, t], 0.0)"}, KEPT),
+    "schedule-not-yet: an element that makes `m` inf is not known to make `l` nan, as its correction does": (
+        {"x": "X[i, t] * X[i, t]"}, KEPT),
     "schedule-not-yet: `l` is a `max` of f32: as what follows a running value it is not lowered yet": (
         {"l": "(X[i, t] - m[i])", "sum": "max"}, KEPT),
     "schedule-not-yet: `l` is kept below the online tile: running values are kept around it": (
