@@ -188,9 +188,9 @@ def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computat
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
     if not all(reads_own_element(w, ld) for ld in reads_of(focus.computations, name)):
         check_one_owner(made, name, axes, keep.below, keep)
-    view = View(
-        made.name, view_form(focus.computations, keep, name, w), indices, origin, layout, zero_padded=False, computed=True
-    )
+    form = view_form(focus.computations, keep, name, w)
+    edges = keep if w.reduction is None else None
+    view = View(made.name, form, indices, origin, layout, zero_padded=False, computed=True, keep=edges)
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), keep.below)
     return [Alloc(made, tuple(body), span=keep.span)]

@@ -15,7 +15,7 @@ from ...dsl.layout import Layout
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
-from ..ir.schedule_tree import Node, Tile
+from ..ir.schedule_tree import Keep, Node, Tile
 from ..plan.computations import Computation, Fused
 
 ZERO = as_expr(0)
@@ -165,6 +165,7 @@ class View:
     fully_written: frozenset[str] = frozenset()  # a staged copy: indices along which all that it spans was written
     computed: bool = False  # made here of other tensors, not copied: what an access outside of it is instead, its readers say
     stored_value: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
+    keep: Keep | None = None  # the line of what is pointwise and computed by the lines below: a `move` would fill its edges
 
 
 @dataclass(frozen=True)

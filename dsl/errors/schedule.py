@@ -92,7 +92,7 @@ class InstrMismatch(UserError):
 class InstrCannotMask(UserError):
     """An instruction would run over the end of a reduction, where its padding is not neutral.
 
-    Padding contributes zero only when every factor has the reduced index. Here a factor does not have it, and 0 * inf is not 0.
+    A factor that lacks the reduced index, or that a `keep` computes up to the edge, is not zero there, and 0 * inf is not 0.
     """
 
     id = "schedule-instruction-mask"

@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from ....dsl.device import Instr, Operand
+from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
@@ -200,11 +201,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         and computation.reduction
         and not (computation.reduction.kind == "sum" and zero_is_neutral(computation.value, over, focus))
     ):
-        raise InstrCannotMask(
-            f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over",
-            span,
-            help=f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide",
-        )
+        raise _cannot_mask(focus, computation, m, over, span)
     if computation.reduction is not None:
         note_reduced(ctx, focus, computation)
     by_name = {d.operand.name: d for d in demands}
@@ -254,6 +251,21 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = _for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+
+
+def _cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:
+    """The refusal. Where it would be none if the kept factors were zero past their edges, `move` makes them so."""
+    message = f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over"
+    kept = {t: v for t, v in focus.views.items() if t in computation.reads and v.keep is not None}
+    filled = replace(focus, views={**focus.views, **{t: replace(v, zero_padded=True) for t, v in kept.items()}})
+    if not kept or not zero_is_neutral(computation.value, over, filled):
+        help = f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide"
+        return InstrCannotMask(message, span, help=help)
+    keeps = {tensor_of(t): v.keep for t, v in kept.items() if v.keep is not None}
+    moves = " and ".join(f"`move {t} -> {k.memory}`" for t, k in keeps.items())
+    labels = [Label(k.span, "computed by the lines below, up to the edge") for k in keeps.values() if k.span is not None]
+    help = f"write {moves} in place of the `keep`: a `move` computes it here, and fills what is past the edge with zeros"
+    return InstrCannotMask(message, span, labels=labels, help=help)
 
 
 def _once(ctx: LoweringContext, focus: Focus, computation: Computation, instr: Instr, call: Call) -> Stmt:
