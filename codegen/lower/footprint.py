@@ -2,6 +2,9 @@
 
 A leaf may run past its tile, up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers have that size, and
 copies fill it.
+
+OWN_NEST   a reduction that the block of a `keep` computes has the leaf of that block, not the one below it. Each reads an
+           index as its own instruction does, and a buffer serves both.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dsl.index.expr import as_expr
-from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Move, Node, Tile
+from ...dsl.support.fast_replace import replace
+from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Materialise, Move, Node, Tile
 from ..plan.computations import Computation
 from .copies.pipeline_depth import is_unrolled
 from .leaves.match_instr import InstrMatch
@@ -30,11 +34,26 @@ def _instr(low: Lowering, focus: Focus, node: Node) -> tuple[InstrMatch, Computa
     return None
 
 
+def _own_nest(focus: Focus, node: Node) -> tuple[Focus, Focus, Node, Node] | None:
+    """OWN_NEST: the focus of the node's block and of what is below, and both; None where the block computes no reduction."""
+    if not isinstance(node, Materialise) or node.block is None:
+        return None
+    read = {t for w in focus.computations for t in w.reads}.intersection(node.tensors)
+    made = tuple(w for w in focus.computations if w.reduction is not None and not read.isdisjoint(w.names))
+    others = tuple(w for w in focus.computations if w not in made)
+    if not made:
+        return None
+    return replace(focus, computations=made), replace(focus, computations=others), node.block, node.below
+
+
 def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: Node) -> int:
     """The extent, padding included, that the node and those below read of a range of this capacity."""
     if capacity <= 0:  # an axis without elements
         return 0
     for x in node.path():
+        if (own := _own_nest(focus, x)) is not None:
+            made, others, block, below = own
+            return max(read_extent(low, made, index, capacity, block), read_extent(low, others, index, capacity, below))
         if isinstance(x, Tile):
             for a in x.axes:
                 if a.index != index:
@@ -78,6 +97,14 @@ def read_grain(
     free = any(index in w.indices and w.reduction is not None for w in focus.computations)
     held = held or any(v.form == "path" and index in v.axes for v in focus.views.values())
     for x in node.path():
+        if (own := _own_nest(focus, x)) is not None:
+            made, others, block, below = own
+            grains = (
+                read_grain(low, made, index, capacity, block, held, entered),
+                read_grain(low, others, index, capacity, below, held, entered),
+            )
+            fine, coarse = sorted(grains)
+            return coarse if coarse % fine == 0 else read_extent(low, focus, index, capacity, x)
         match x:
             case Keep() if free or any(index in w.indices for w in focus.computations):
                 held = held or x.memory is None or low.ctx.register(x.memory)

@@ -124,3 +124,37 @@ def test_refused(text: str, lines: str, id: str) -> None:
     with pytest.raises(UserError) as caught:
         compiled(text, lines)
     assert caught.value.id == id
+
+
+# The first product has `d` as its reduced index and `t` as a column, the second has them the other way round.
+PAIR = """op pair[Q, T, D](A: f16[Q, D], B: f16[T, D], V: f16[T, D]) -> (O: f32[Q, D]):
+    S[i, t] = sum(d) f32(A[i, d]) * f32(B[t, d])
+    O[i, d] = sum(t) f32(f16(S[i, t])) * f32(V[t, d])
+"""
+PRODUCTS = """tile i: 32 -> block
+keep O in register
+move A -> shared
+tile t: 64
+move B -> shared
+move V -> shared
+keep S in shared:
+    keep S in register
+    tile i: 16 -> warp
+    tile d: 16
+    move A -> register with ldmatrix
+    move B -> register with ldmatrix
+    compute with mma_m16n8k16_f16
+move O.left -> shared
+tile i: 16 -> warp
+tile t: 16
+move O.left -> register with ldmatrix
+move V -> register with ldmatrix
+compute with mma_m16n8k16_f16"""
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 7), (1, 1, 1), (20, 9, 17), (33, 65, 8), (2, 0, 3)], ids=str)
+def test_copies_serve_the_instructions_of_both_nests(sizes: tuple[int, int, int]) -> None:
+    """The leaf of the block takes 8 of `t` and 16 of `d`, the leaf below it 16 and 8: a copy is filled for both."""
+    fixed = dict(zip("QTD", sizes, strict=True))
+    op, program = compiled(PAIR, PRODUCTS, fixed)
+    check(op, program, **fixed)
