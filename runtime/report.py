@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.analysis.roofline import predict
+from ..codegen.analysis.roofline import bytes_between_launches, predict
 from ..codegen.analysis.static_traffic import static_traffic
 from ..codegen.ir.program import Program
 from ..codegen.lower.capacity import memory_peaks
@@ -42,7 +42,9 @@ class Report:
     read        bytes read in one call, by memory. Accesses that a cache serves count too
     written     bytes written in one call, by memory
     exact       whether `read` and `written` count every access; False where loops were sampled
-    seconds     the least time of a call in seconds, by the memory or the arithmetic that needs it
+    between_launches  bytes that launches leave to later ones, and that the caches cannot keep: what the outermost memory must
+                move in one call beside `bytes`
+    seconds     the least time of a call by this schedule in seconds, by the memory or the arithmetic that needs it
     bound       the key of the largest of `seconds`, which is the prediction
     notes       sentences for people
     counts      the counts of the last call under the emulator, if `Kernel.counting` was set
@@ -66,6 +68,7 @@ class Report:
     read: dict[str, int] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
     exact: bool = True
+    between_launches: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     bound: str | None = None
     notes: tuple[str, ...] = ()
@@ -102,7 +105,10 @@ class Report:
             found = static_traffic(program, known, finite)
             counted = {"barriers": found.barriers, "units": found.units, "read": found.read, "written": found.written}
             counted["exact"] = found.exact
-            said = predict(device, found, flops(op, known), argument_bytes(op, known), main_rate(program, op, known), finite)
+            between = bytes_between_launches(device, found, finite)
+            counted["between_launches"] = between
+            least = argument_bytes(op, known) + between
+            said = predict(device, found, flops(op, known), least, main_rate(program, op, known), finite)
             if said is not None:
                 counted |= {"seconds": said.seconds, "bound": said.bound}
         return Report(
@@ -163,6 +169,8 @@ class Report:
             about = "" if self.exact else "about "
             read, written = self.read.get(memory, 0), self.written.get(memory, 0)
             rows.append((f"moved in {memory}", f"{about}{read:,} bytes read, {written:,} written"))
+        if self.between_launches:
+            rows.append(("between launches", f"{self.between_launches:,} bytes at least"))
         if self.bound is not None:
             rows.append(("at least", f"{seconds_text(self.seconds[self.bound])}, bound by {self.bound}"))
         return rows + [("note", note) for note in self.notes]

@@ -138,10 +138,13 @@ def kernel_html(kernel: Kernel) -> str:
     )
 
 
+_TWO_WORDS = ("at least", "between launches")  # names of rows
+
+
 def report_html(report: Report) -> str:
     """The report as a table."""
     rows = [
-        line.split(None, 1) if not line.startswith(("held in", "moved in", "at least")) else _named(line)
+        line.split(None, 1) if not line.startswith(("held in", "moved in", *_TWO_WORDS)) else _named(line)
         for line in str(report).splitlines()
     ]
     cells = "".join(
@@ -152,5 +155,5 @@ def report_html(report: Report) -> str:
 
 def _named(line: str) -> list[str]:
     """A row whose name has more than one word."""
-    name = " ".join(line.split()[: 2 if line.startswith("at least") else 3])
+    name = " ".join(line.split()[: 2 if line.startswith(_TWO_WORDS) else 3])
     return [name, line[len(name) :].strip()]

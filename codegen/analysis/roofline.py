@@ -1,7 +1,8 @@
 """The least time of a program: each memory moves its bytes and the units do the arithmetic, all at the device's full rates.
 
 The roofline of Williams, Waterman and Patterson ("Roofline: An Insightful Visual Performance Model", CACM 2009). A memory
-behind caches counts each argument once; how often the rest reaches it depends on the caches.
+behind caches counts each argument once, and what launches hand over to later ones and the caches cannot keep between them.
+How often the rest reaches it depends on the caches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Prediction:
 def predict(
     device: Device, known: StaticTraffic, flops: int, least: int, rate: str, finite: Mapping[str, int] | None = None
 ) -> Prediction | None:
-    """`least`: bytes of all arguments; `rate`: the device's name for the rate of most of the arithmetic, as `f32`.
+    """`least`: bytes that must cross the outermost memory; `rate`: the device's name for the rate of most of the arithmetic, as
+    `f32`.
 
     None if the device states no rates.
     """
@@ -46,6 +48,27 @@ def predict(
     if one:
         seconds["arithmetic"] = flops / (one * units_of(device, finite))
     return Prediction(seconds) if seconds else None
+
+
+def bytes_between_launches(device: Device, known: StaticTraffic, finite: Mapping[str, int] | None = None) -> int:
+    """The least bytes that cross the outermost memory since launches hand tensors over to later ones.
+
+    When a launch begins, the caches hold at most their capacity of what it reads; when it ends, of what it wrote. A cache whose
+    capacity the device does not state may hold everything.
+    """
+    kept = 0
+    for m in device.memories:
+        if m.backing is not None:
+            if m.capacity is None:
+                return 0
+            kept += m.capacity * _instances(device, m.level, finite)
+    return sum(max(0, n - kept) for launch in known.handed_over for n in launch)
+
+
+def _instances(device: Device, level: str, finite: Mapping[str, int] | None) -> int:
+    """The number of memories that the units of a level have, one each."""
+    outside = device.levels[1 : device.depth(level) + 1]
+    return prod((finite or {}).get(x.name) or x.most or 1 for x in outside)
 
 
 def units_of(device: Device, finite: Mapping[str, int] | None) -> int:

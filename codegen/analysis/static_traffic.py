@@ -4,6 +4,7 @@ PRODUCT        if nothing inside a loop depends on its variable, the body counts
 POINTS         otherwise the variable takes its values: all of them while there are few, else the first, the second (for all in
                between) and the last. That is exact for tiles of which only the last is partial
 AS_WRITTEN     each access counts, also one that a cache would serve; registers are not counted
+EACH_ONCE      of what one launch leaves to later ones, each launch reads and writes each element that it needs once at least
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _POINTS = 300_000  # points: the most at which a launch is evaluated [limit]
 class StaticTraffic:
     """`read` and `written`: bytes by memory, outermost first. `units`: the number of units of each level, for each launch.
 
-    `exact` is False if loops were too long to evaluate every iteration that differs.
+    `exact` is False if loops were too long to evaluate every iteration that differs. `handed_over`: for each launch, the bytes
+    that it reads of tensors of earlier launches, and those that it writes to workspaces for later ones (EACH_ONCE).
     """
 
     read: dict[str, int]
@@ -39,6 +41,7 @@ class StaticTraffic:
     barriers: int
     units: tuple[dict[str, int], ...]
     exact: bool
+    handed_over: tuple[tuple[int, int], ...] = ()
 
     def moved(self, memory: str) -> int:
         return self.read.get(memory, 0) + self.written.get(memory, 0)
@@ -56,15 +59,42 @@ def static_traffic(program: Program, sizes: Mapping[str, int], finite: Mapping[s
     program = chosen(program, env, {})
     found = _Count(program)
     units = []
+    accesses: list[_Accesses] = []
     for launch in program.launches:
         counts = {u.level: int(u.count.evaluate(env)) for u in launch.units}
         units.append(counts)
+        found.accesses = _Accesses()
         if all(counts.values()):
             found.launch(launch, env, counts)
+        accesses.append(found.accesses)
     order = [m.name for m in program.device.memories if not found.private(m.name)]
     barriers = sum(isinstance(s, Barrier) for x in program.launches for s in statements(x.body))
     read, written = ({m: round(table[m]) for m in order if table.get(m)} for table in (found.read, found.written))
-    return StaticTraffic(read, written, len(program.launches), barriers, tuple(units), found.exact)
+    handed_over = _handed_over(program, env, accesses)
+    return StaticTraffic(read, written, len(program.launches), barriers, tuple(units), found.exact, handed_over)
+
+
+@dataclass
+class _Accesses:
+    """What a launch reads and writes of each buffer, in bytes."""
+
+    read: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float] = field(default_factory=dict)
+
+
+def _handed_over(program: Program, env: Mapping[str, int], accesses: list[_Accesses]) -> tuple[tuple[int, int], ...]:
+    """EACH_ONCE: of a tensor that counts as an argument, the write is counted there."""
+    out = []
+    for n, launch in enumerate(accesses):
+        read = written = 0
+        for b in program.buffers:
+            whole = int(b.size.evaluate(env)) * b.dtype.bytes
+            if any(b.name in x.written for x in accesses[:n]):
+                read += min(whole, round(launch.read.get(b.name, 0)))
+            if b.kind == "workspace" and any(b.name in x.read for x in accesses[n + 1 :]):
+                written += min(whole, round(launch.written.get(b.name, 0)))
+        out.append((read, written))
+    return tuple(out)
 
 
 @dataclass(frozen=True)
@@ -104,6 +134,7 @@ class _Count:
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)
     exact: bool = True
+    accesses: _Accesses = field(default_factory=_Accesses)  # of the launch that is counted
 
     def __post_init__(self) -> None:
         self.buffers: dict[str, Buffer] = {b.name: b for b in self.program.buffers}
@@ -176,8 +207,8 @@ class _Count:
                 case Store():
                     self.value(s.value, points)
                     if s.atomic is not None:
-                        self.add(self.read, s.buffer, points.total)
-                    self.add(self.written, s.buffer, points.total)
+                        self.reads(s.buffer, points.total)
+                    self.writes(s.buffer, points.total)
                 case Call():
                     self.call(s, points)
                 case AllReduce() | Barrier():
@@ -194,7 +225,7 @@ class _Count:
             self.value(v.otherwise, points.only(np.logical_not(mask)))
             return
         if isinstance(v, Load):
-            self.add(self.read, v.tensor, points.total)
+            self.reads(v.tensor, points.total)
         for x in children(v):
             self.value(x, points)
 
@@ -206,13 +237,20 @@ class _Count:
         for o, piece in zip(instr.operands, s.pieces, strict=True):
             elements = points.total / lanes * _elements(o)
             if o.role != "output":
-                self.add(self.read, piece.buffer, elements)
+                self.reads(piece.buffer, elements)
             if o.role != "input":
-                self.add(self.written, piece.buffer, elements)
+                self.writes(piece.buffer, elements)
 
-    def add(self, table: dict[str, float], buffer: str, elements: float) -> None:
+    def reads(self, buffer: str, elements: float) -> None:
+        self.add(self.read, self.accesses.read, buffer, elements)
+
+    def writes(self, buffer: str, elements: float) -> None:
+        self.add(self.written, self.accesses.written, buffer, elements)
+
+    def add(self, memories: dict[str, float], buffers: dict[str, float], buffer: str, elements: float) -> None:
         b = self.buffers[buffer]
-        table[b.memory] = table.get(b.memory, 0) + elements * b.dtype.bytes
+        for table, name in ((memories, b.memory), (buffers, b.name)):
+            table[name] = table.get(name, 0) + elements * b.dtype.bytes
 
 
 def _elements(o: Operand) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen
 from andiron.codegen.analysis import static_traffic as rules
+from andiron.codegen.analysis.roofline import bytes_between_launches
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
@@ -106,3 +109,62 @@ def test_products_of_matrices_run_at_their_own_rate():
     for target, least in (("cuda:sm_80", 2 * 1024**3 / 312e12), ("hip:gfx90a", 2 * 1024**3 / 181e12)):
         report = andiron.compile(text, target=target, M=1024, N=1024, K=1024).report
         assert report.seconds["arithmetic"] == pytest.approx(least, rel=0.02)
+
+
+TWO_LAUNCHES = """
+op pair[M, N](X: f32[M, N], w: f32[N]) -> (Z: f32[M, N], t: f32[M]):
+    E[i, j] = exp(X[i, j])
+    t[i] = sum(j) E[i, j]
+    Z[i, j] = E[i, j] / t[i] * w[j]
+schedule apart for pair on cpu:avx2:
+    keep E in dram:
+        compute
+    keep t in dram:
+        compute
+    compute
+schedule together for pair on cpu:avx2:
+    tile i: 1 -> core
+    keep E in l1
+    keep t in l1
+    compute
+"""
+
+
+def test_what_launches_hand_over_counts_once_for_each_of_them():
+    import andiron
+
+    report = andiron.compile(TWO_LAUNCHES, target="cpu:avx2", schedule="apart", threads=1, M=4096, N=4096).report
+    tensor, row = 4 * 4096 * 4096, 4 * 4096
+    caches = (32 << 20) + (512 << 10) + (32 << 10)
+    # `E` is written by the first launch, and read by both others. `t` is an output, read again. Caches keep some of it.
+    assert report.launches == 3
+    assert report.between_launches == (tensor - caches) + (tensor - caches) + (tensor + row - caches)
+    assert report.bytes == 2 * tensor + 2 * row
+    assert report.seconds["dram"] == pytest.approx((report.bytes + report.between_launches) / 25.6e9)
+    assert f"between launches  {report.between_launches:,} bytes at least" in str(report)
+
+
+def test_what_the_caches_can_keep_is_no_traffic_between_launches():
+    import andiron
+
+    report = andiron.compile(TWO_LAUNCHES, target="cpu:avx2", schedule="apart", threads=1, M=64, N=64).report
+    assert report.launches == 3
+    assert report.between_launches == 0
+    assert "between launches" not in str(report)
+
+
+def test_one_launch_hands_nothing_over():
+    import andiron
+
+    report = andiron.compile(TWO_LAUNCHES, target="cpu:avx2", schedule="together", threads=1, M=4096, N=4096).report
+    assert (report.launches, report.between_launches) == (1, 0)
+
+
+def test_a_cache_of_unknown_capacity_may_keep_everything(module):
+    device = module.device("sm_80")
+    known = rules.StaticTraffic({}, {}, 2, 0, (), True, ((0, 1 << 30), (1 << 30, 0)))
+    assert bytes_between_launches(device, known) == 2 * ((1 << 30) - (40 << 20))
+    unknown = [replace(m, capacity=None) if m.backing else m for m in device.memories]
+    assert bytes_between_launches(replace(device, memories=tuple(unknown)), known) == 0
+    none = [m for m in device.memories if not m.backing]
+    assert bytes_between_launches(replace(device, memories=tuple(none)), known) == 2 << 30
