@@ -339,7 +339,8 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
     why = "" if straight else f"the {f.registers} elements of `{op.name}` are not adjacent in `{tensor_of(tensor)}`"
-    if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):  # ALIGNED
+    aligned = divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1) == 0
+    if view.form != "global" and not aligned and buffer.size.constant != 0:  # ALIGNED; no address is in what has no elements
         why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor_of(tensor)}` has others"
     if (there := _lies_in(ctx, buffer.memory)) != _lies_in(ctx, op.memory):  # WHERE_IT_READS
         why = f"`{op.name}` lies in `{op.memory}`, and `{tensor_of(tensor)}` in `{there}`"

@@ -152,7 +152,7 @@ move V -> register with ldmatrix
 compute with mma_m16n8k16_f16"""
 
 
-@pytest.mark.parametrize("sizes", [(3, 5, 7), (1, 1, 1), (20, 9, 17), (33, 65, 8), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("sizes", [(3, 5, 7), (1, 1, 1), (20, 9, 17), (33, 65, 8), (2, 0, 3), (3, 4, 0)], ids=str)
 def test_copies_serve_the_instructions_of_both_nests(sizes: tuple[int, int, int]) -> None:
     """The leaf of the block takes 8 of `t` and 16 of `d`, the leaf below it 16 and 8: a copy is filled for both."""
     fixed = dict(zip("QTD", sizes, strict=True))

@@ -46,3 +46,25 @@ def test_every_point_of_a_tile_counts(op, device, lines, m, n, k):
     want = np.einsum("mk,nk->mn" if op == "rows" else "mk,kn->mn", A.astype(np.int64), B)
     assert (interpret(done, {"A": A, "B": B})["C"] == want).all()
     check_once(done, declared, {"M": m, "N": n, "K": k})
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(5, 6, 0), (5, 0, 3), (0, 6, 3)])
+def test_no_address_is_misaligned_in_a_copy_without_elements(m: int, n: int, k: int) -> None:
+    """An instruction that its line names is not refused for it."""
+    module = loads(
+        f"op gemm(A: f16[{m}, {k}], B: f16[{k}, {n}]) -> (C: f32[{m}, {n}]):\n"
+        "    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
+        "schedule s for gemm on sm_80:\n"
+        "    tile m: 64, n: 64 -> block\n"
+        "    keep C in register\n"
+        "    move A -> shared swizzle\n"
+        "    move B -> shared swizzle\n"
+        "    tile m: 32, n: 32 -> warp\n"
+        "    tile k: 16\n"
+        "    move A -> register with ldmatrix\n"
+        "    move B -> register with ldmatrix\n"
+        "    compute with mma_m16n8k16_f16\n"
+    )
+    program = compile_program(module, module.ops["gemm"], module.schedules["s"], module.device("sm_80")).program
+    (result,) = interpret(program, {"A": np.ones((m, k), np.float16), "B": np.ones((k, n), np.float16)}).values()
+    np.testing.assert_array_equal(result, np.full((m, n), k, np.float32))
