@@ -1,4 +1,4 @@
-"""`constants.md`: the numbers of the compiler's modules, from the comments beside them.
+"""`constants.md`: the numbers of the compiler's modules and of the cycle model, from the comments beside them.
 
     ENTER = 40.0  # cycles: to begin and end a register tile [measured: cpu-products; test_first_candidates]
 
@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from .page import DOCS, MADE, ROOT, TESTS
 
@@ -24,6 +23,7 @@ KINDS = {
     "limit": "bounds the time or memory of compilation, or the length of the text",
     "fact": "given by hardware, a format, the language or arithmetic",
 }
+FOLDERS = ("codegen", "runtime/sass")
 CHOSEN = ("measured", "estimate", "tried")  # a test fails when one of these changes
 FORM = "# unit: meaning [kind: source; test]"
 _COMMENT = re.compile(
@@ -49,11 +49,11 @@ class BadComment(Exception):
     """A number of a module without a comment of the form, or a comment that names what does not exist."""
 
 
-def constants(folder: Path) -> Iterator[Constant]:
-    """The numbers of all modules below the folder. Raises BadComment."""
-    for path in sorted(folder.rglob("*.py")):
-        file = path.relative_to(folder.parent).as_posix()
-        yield from constants_of(path.read_text(encoding="utf-8"), file)
+def constants() -> Iterator[Constant]:
+    """The numbers of all modules below the folders. Raises BadComment."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield from constants_of(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix())
 
 
 def constants_of(text: str, file: str) -> Iterator[Constant]:
@@ -129,12 +129,13 @@ def _tests() -> dict[str, str]:
 
 def constants_page() -> str:
     """The tables, a section for each folder."""
-    found = list(constants(ROOT / "codegen"))
+    found = list(constants())
     tested = sum(1 for c in found if c.test)
     out = [
-        f"{MADE}# Constants\n\nThe numbers of the compiler's modules: the unit and meaning of each, the source of its value,",
-        f"and the test that fails when it changes. There are {len(found)}, {tested} of them with such a test:",
-        f"all that are {', '.join(CHOSEN[:-1])} or {CHOSEN[-1]}. A change of another number shows in this page alone.\n",
+        f"{MADE}# Constants\n\nThe numbers of the compiler's modules and of the model of an SM: the unit and meaning of each,",
+        "the source of its value, and the test that fails when it changes.",
+        f"There are {len(found)}, {tested} of them with such a test: all that are {', '.join(CHOSEN[:-1])} or {CHOSEN[-1]}.",
+        "A change of another number shows in this page alone.\n",
         "\n".join(f"- **{kind}**: {meaning}." for kind, meaning in KINDS.items()),
         f"\nEach stands beside its value, as `{FORM}`.\n",
     ]

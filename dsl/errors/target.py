@@ -51,6 +51,16 @@ class NoCompiler(UserError):
     id = "no-compiler"
 
 
+class NoDisassembler(UserError):
+    """Machine code that cannot be read: there is no disassembler for the target, or none is installed.
+
+    `explain --sass` is for targets `cuda:DEVICE`. It needs NVIDIA's nvdisasm: `pip install 'andiron[cuda-tools]'`, or a CUDA
+    toolkit. `ANDIRON_NVDISASM` names another one.
+    """
+
+    id = "no-disassembler"
+
+
 class NoDevice(UserError):
     """The kernel is for a GPU, and none can be used here.
 

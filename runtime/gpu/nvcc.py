@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +12,7 @@ from ...codegen.emit.gpu.cuda import FLAGS
 from ...dsl.errors.target import CompilerFailed
 from ..native.cxx_compiler import run_command
 from .device_code import CompilerOutput
-from .pip_tools import nvidia_folders
+from .pip_tools import cuda_commands
 from .ptxas import parse_ptxas
 
 
@@ -49,7 +47,7 @@ def find_nvcc() -> Nvcc | None:
 
 @lru_cache(maxsize=8)
 def _find(asked: str, path: str, *homes: str) -> Nvcc | None:
-    for command in _candidates(asked, path, homes):
+    for command in cuda_commands("nvcc", asked, path, homes):
         try:
             said = run_command([command, "--version"], Path.cwd(), command)
         except CompilerFailed:
@@ -57,18 +55,6 @@ def _find(asked: str, path: str, *homes: str) -> Nvcc | None:
         release = re.search(r"release [\d.]+, (V[\d.]+)", said)
         return Nvcc(command, f"nvcc {release[1] if release else said.strip().splitlines()[-1]}")
     return None
-
-
-def _candidates(asked: str, path: str, homes: tuple[str, ...]) -> Iterator[str]:
-    if asked:
-        yield asked
-        return
-    if found := shutil.which("nvcc", path=path or None):
-        yield found
-    folders = [Path(h) / "bin" for h in homes if h] + [Path("/usr/local/cuda/bin")]
-    for folder in [*folders, *(f / "bin" for f in nvidia_folders())]:
-        if found := shutil.which("nvcc", path=str(folder)):
-            yield found
 
 
 @lru_cache(maxsize=8)

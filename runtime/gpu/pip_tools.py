@@ -1,9 +1,10 @@
-"""The places of GPU vendors' tools in packages of the package index."""
+"""The places of GPU vendors' tools: in packages of the package index, and of CUDA's commands on this machine."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -21,3 +22,19 @@ def nvidia_folders() -> Iterator[Path]:
     for folder in package_folders("nvidia"):
         yield from sorted(folder.glob("cu[0-9][0-9]"), reverse=True)
         yield from sorted(folder.glob("cuda_*"))
+
+
+def cuda_commands(name: str, chosen: str, path: str, homes: Iterable[str]) -> Iterator[str]:
+    """Where a command of CUDA may be, best first: the user's choice alone if there is one, PATH, toolkits, packages.
+
+    path, homes  the values of PATH, and of variables that name the folder of a toolkit; "" where they are not set
+    """
+    if chosen:
+        yield chosen
+        return
+    if found := shutil.which(name, path=path or None):
+        yield found
+    folders = [Path(h) / "bin" for h in homes if h] + [Path("/usr/local/cuda/bin")]
+    for folder in [*folders, *(f / "bin" for f in nvidia_folders())]:
+        if found := shutil.which(name, path=str(folder)):
+            yield found

@@ -1,5 +1,6 @@
 """Explain a schedule without running it: each line with the spec it leaves, footprints, bytes moved, predicted time. For a GPU
-with an installed compiler, also its registers, spills and occupancy."""
+with an installed compiler, also its registers, spills and occupancy. With `--sass`, for GPUs of NVIDIA, also the machine
+code: the instructions of the main loop, and what a model of one SM says of their cycles."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from ..terminal import say_json
 if TYPE_CHECKING:
     from ...runtime.gpu.resource_usage import ResourceUsage
     from ...runtime.kernel import Kernel
+    from ...runtime.sass.sass_report import SassReport
 
 NAME = "explain"
 HELP = "show the effect of each line of a schedule, without running it"
 EXAMPLES = (
     "andiron explain examples/gemm.sched --size M=512,N=512,K=512",
     "andiron explain examples/gemm.sched --schedule auto --target cuda:sm_80 --size M=512,N=512,K=512 --candidates -o why.svg",
+    "andiron explain examples/gemm.sched --schedule auto --target cuda:sm_80 --size M=512,N=512,K=512 --sass",
 )
 
 
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the best N candidates of each launch, with their costs",
     )
     parser.add_argument("--mappings", action="store_true", help="list the mappings of the indices of instructions")
+    parser.add_argument("--sass", action="store_true", help="count the instructions and cycles of NVIDIA's machine code")
     parser.add_argument("-o", "--output", metavar="SVG", help="also write a picture: roofline, tiles, candidates")
 
 
@@ -51,12 +55,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {args.output}", file=sys.stderr if args.json else sys.stdout)
     if args.mappings:
         return _mappings(kernel, args.json)
+    sass = _sass(kernel) if args.sass else []
     compiled = _compiled(kernel)
     choices = kernel.variants[0].facts.get("choices", ())
     coverage = kernel.variants[0].facts.get("coverage", "")
     if args.json:
         said = {"compiled": _as_json(compiled)} if compiled else {}
         said |= {"coverage": coverage} if coverage else {}
+        said |= {"sass": [k.as_dict() for k in sass]} if sass else {}
         why = {"choices": [asdict(c) for c in choices]} if choices else {}
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
@@ -65,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
 
     print(show_trace(kernel.trace))
     print(report_table([*kernel.report.rows(), *([("coverage", coverage)] if coverage else []), *_rows(compiled)]))
+    for k in sass:
+        print("\n" + report_table(k.rows()))
     if args.candidates:
         from ...codegen.autoschedule.report import show_launch_report
 
@@ -86,6 +94,13 @@ def _mappings(kernel: Kernel, json: bool) -> int:
     else:
         print(show_verdicts(found))
     return 0
+
+
+def _sass(kernel: Kernel) -> list[SassReport]:
+    """`--sass`: the machine code of the first variant. Raises NoDisassembler, NoCompiler, CompilerFailed."""
+    from ...runtime.sass.sass_report import sass_reports
+
+    return sass_reports(kernel.variants[0], kernel.report.sizes)
 
 
 def _compiled(kernel: Kernel) -> list[ResourceUsage] | UserError | None:

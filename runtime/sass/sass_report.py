@@ -1,0 +1,241 @@
+"""The report of a kernel's machine code: its main loop, the instructions by class, and what the cycle model says of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...codegen.abi import programs
+from ...codegen.emit.printers import launches
+from ...codegen.lower.schedule_trace import bytes_text
+from ...dsl.device import Device
+from ...dsl.errors.target import NoDisassembler
+from ..gpu.device_code import DeviceCode
+from ..gpu.resource_usage import ResourceUsage, resource_usage
+from ..variant import Variant
+from .classify import CLASSES, MEMORY, instruction_class
+from .control_flow import basic_blocks, iteration, main_loop
+from .instruction import Instruction, parse_sass
+from .nvdisasm import disassemble
+from .replay import ISSUED, NOT_SELECTED, Replay, pipe_cycles, replay
+from .sm_figures import SmFigures, Work
+
+MOST_LINES = 3  # instructions: of the costliest stall that are shown [limit]
+LEAST_SHARE = 0.01  # share: of the cycles, for a pipe or a stall that is shown [limit]
+
+
+@dataclass(frozen=True)
+class StallLine:
+    """An instruction at which warps wait, for how many cycles of an iteration, and the instructions whose results or operands
+    it waits for."""
+
+    instruction: str
+    cycles: float
+    waits_for: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CycleCount:
+    """What the cycle model says of an iteration.
+
+    warps   resident on an SM
+    cycles  of the iteration
+    busy    share of the cycles that each pipe is busy, that the SM reads from the L2 cache, and of the issue slots, largest
+            first
+    stalls  cycles that a warp waits, on average, by reason; with `selected`, those that it issues in, they add up to `cycles`
+    worst   the reason that costs most
+    lines   where that is, the costliest first
+    """
+
+    warps: int
+    cycles: float
+    busy: dict[str, float]
+    stalls: dict[str, float]
+    worst: str | None
+    lines: tuple[StallLine, ...]
+
+
+@dataclass(frozen=True)
+class SassReport:
+    """One kernel.
+
+    blocks     of so many threads, resident on an SM
+    loop       addresses of the main loop's first and last instruction; None for a kernel without loops, which counts as a whole
+    outer      how many loops there are around it
+    counts     instructions of one iteration, by class
+    per_mma    all of them for each matrix instruction
+    read       bytes that all warps of an SM read from global memory in one iteration
+    from_dram  cycles that these take if no cache has them
+    model      None where a figure is lacking, as `note` says
+    """
+
+    kernel: str
+    registers: int
+    spills: int
+    shared: int
+    threads: int
+    blocks: int
+    loop: tuple[int, int] | None
+    outer: int
+    instructions: int
+    counts: dict[str, int]
+    per_mma: float | None
+    read: int
+    from_dram: float | None
+    model: CycleCount | None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, object]]:
+        """What people read, each with its name."""
+        spilled = f"{bytes_text(self.spills)} a thread spilled" if self.spills else "none spilled"
+        residency = f"{_times(self.blocks, 'block')} of {self.threads} threads an SM"
+        where = f"{self.loop[0]:#06x} to {self.loop[1]:#06x}" if self.loop else "none: the whole kernel is one iteration"
+        where += f", inside {_times(self.outer, 'loop')} whose other instructions are not counted" if self.outer else ""
+        each = f", {self.per_mma:.2f} for each mma" if self.per_mma else ""
+        rows: list[tuple[str, object]] = [
+            ("kernel", self.kernel),
+            ("takes", f"{self.registers} registers, {spilled}, {bytes_text(self.shared)} shared; {residency}"),
+            ("main loop", where),
+            ("instructions", f"{self.instructions}{each}: " + ", ".join(f"{n} {name}" for name, n in self.counts.items())),
+        ]
+        if self.read:
+            dram = f"; {self.from_dram:,.0f} cycles from memory if no cache has them" if self.from_dram else ""
+            rows.append(("reads", f"{self.read:,} bytes an SM{dram}"))
+        if self.model is None:
+            return [*rows, ("note", self.note)]
+        m = self.model
+        rows.append(("iteration", f"{m.cycles:,.0f} cycles of {_times(m.warps, 'warp')}, by the cycle model"))
+        rows.append(("busy", ", ".join(f"{name} {share:.0%}" for name, share in m.busy.items())))
+        rows.append(("warps", ", ".join(f"{name} {n / m.cycles:.0%}" for name, n in m.stalls.items())))
+        for n, line in enumerate(m.lines):
+            cause = f" (waits for {', '.join(line.waits_for)})" if line.waits_for else ""
+            rows.append(("costs most" if n == 0 else "", f"{m.worst}, {line.cycles:,.0f} cycles at {line.instruction}{cause}"))
+        return rows
+
+
+def _times(n: int, name: str) -> str:
+    return f"{n} {name}{'s' * (n != 1)}"
+
+
+def sass_reports(variant: Variant, sizes: Mapping[str, int]) -> list[SassReport]:
+    """Of each kernel, in the order of the launches of each of the variant's programs. The variant is built.
+
+    sizes  those that are known: a launch of few blocks does not fill an SM
+
+    Raises NoDisassembler, NoCompiler, CompilerFailed.
+    """
+    if variant.target.family.toolchain != "cuda":
+        raise NoDisassembler(
+            f"machine code for {variant.target.name} is not read", help="`--sass` is for GPUs of NVIDIA: --target cuda:sm_80"
+        )
+    usage = resource_usage(variant)
+    code = variant.load()
+    assert isinstance(code, DeviceCode)
+    functions = parse_sass(disassemble(code.data))
+    grid = _blocks(variant, sizes)
+    device = variant.program.device
+    return [sass_report(functions[u.kernel], u, _resident(u, grid.get(u.kernel), device), SmFigures(device)) for u in usage]
+
+
+def _blocks(variant: Variant, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Of each kernel whose number of blocks is known."""
+    found = {}
+    for program in programs(variant.program):
+        known = dict(sizes)
+        for var, expr in program.lets:
+            if all(v.name in known for v in expr.variables()):
+                known[var.name] = expr.evaluate(known)
+        for kernel in launches(program, variant.target.family.dialect):
+            if all(v.name in known for v in kernel.blocks.variables()):
+                found[kernel.name] = int(kernel.blocks.evaluate(known))
+    return found
+
+
+def _resident(usage: ResourceUsage, grid: int | None, device: Device) -> int:
+    """Blocks on an SM: what its resources allow, and no more than its share of a small grid."""
+    most = usage.occupancy.blocks if usage.occupancy else 1
+    units = device.limit("units")
+    return max(1, most if grid is None or not units else min(most, -(-grid // int(units))))
+
+
+def sass_report(code: Sequence[Instruction], usage: ResourceUsage, blocks: int, figures: SmFigures) -> SassReport:
+    """The report of one kernel.
+
+    code    its instructions
+    usage   what the compiler says of it
+    blocks  resident on an SM
+    """
+    flow = basic_blocks(code)
+    loop, around = main_loop(code, flow, MEMORY)
+    path = iteration(code, flow, loop)
+    counts = Counter(instruction_class(i) for i in path)
+    warps = blocks * -(-usage.threads // (figures.device.levels[-1].width or 1))
+    model, note, read = None, "", 0
+    if not figures.known:
+        note = f"no cycle model: the text of {figures.device.name} lacks clock, units, schedulers or f32"
+    else:
+        works = [figures.work(i) for i in path]
+        known = [w for w in works if w is not None]
+        if len(known) < len(works):
+            unknown = sorted({i.opcode for i, w in zip(path, works, strict=True) if w is None})
+            note = f"no cycle model: {figures.device.name} has no figures for {', '.join(unknown)}"
+        else:
+            model = cycle_count(path, known, warps // blocks, blocks, figures)
+        read = sum(w.l2 for w in known) * warps
+    return SassReport(
+        usage.kernel,
+        usage.registers,
+        usage.spills,
+        usage.shared,
+        usage.threads,
+        blocks,
+        (path[0].address, max(i.address for i in path)) if loop else None,
+        len(around),
+        len(path),
+        {name: counts[name] for name in sorted(CLASSES, key=lambda c: -counts[c]) if counts[name]},
+        len(path) / counts["mma"] if counts["mma"] else None,
+        read,
+        read / figures.dram_bytes if read and figures.dram_bytes else None,
+        model,
+        note,
+    )
+
+
+def cycle_count(path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures) -> CycleCount:
+    """What the model says of `blocks` blocks of so many warps."""
+    found = replay(path, works, warps, blocks, figures)
+    every, least = warps * blocks, LEAST_SHARE * found.cycles
+    busy = pipe_cycles(works, every, figures.schedulers)
+    busy["issue slots"] = len(path) * every / figures.schedulers
+    busy["l2"] = sum(w.l2 for w in works) * every / figures.l2_bytes
+    stalls: Counter[str] = Counter()
+    for (_, reason), cycles in found.stalls.items():
+        stalls[reason] += cycles  # type: ignore[assignment]
+    worst = next((r for r, _ in stalls.most_common() if r not in (ISSUED, NOT_SELECTED)), None)
+    return CycleCount(
+        every,
+        found.cycles,
+        # No more than all: the count begins and ends in the middle of iterations.
+        {name: min(1.0, n / found.cycles) for name, n in sorted(busy.items(), key=lambda x: -x[1]) if n >= least},
+        {name: n for name, n in stalls.most_common() if n >= least},
+        worst,
+        tuple(_lines(path, found, worst)) if worst else (),
+    )
+
+
+def _lines(path: Sequence[Instruction], found: Replay, reason: str) -> list[StallLine]:
+    places = sorted((p for p, why in found.stalls if why == reason), key=lambda p: -found.stalls[p, reason])
+    lines = []
+    for place in places[:MOST_LINES]:
+        after = [_show(path[p]) for p, _ in found.waits.get(place, Counter()).most_common(2)] if "scoreboard" in reason else []
+        lines.append(StallLine(_show(path[place]), found.stalls[place, reason], tuple(after)))
+    return lines
+
+
+def _show(i: Instruction) -> str:
+    return f"{i.address:#06x} {i}"

@@ -1,0 +1,116 @@
+"""The main loop of a function, and the instructions of its iteration."""
+
+from __future__ import annotations
+
+from andiron.runtime.sass.classify import MEMORY
+from andiron.runtime.sass.control_flow import basic_blocks, innermost_loops, iteration, main_loop
+from andiron.runtime.sass.instruction import parse_sass
+
+from ...support.gpu.sass_text import sass_text
+
+
+def found(rows):
+    """The opcodes of the main loop's iteration, and the number of loops around it; None where there is no loop."""
+    code = parse_sass(sass_text(rows))["kernel"]
+    blocks = basic_blocks(code)
+    loop, around = main_loop(code, blocks, MEMORY)
+    return " ".join(i.base for i in iteration(code, blocks, loop)), len(around) if loop else None
+
+
+def test_a_function_without_loops_counts_as_a_whole():
+    assert found("MOV R1\nSTG [R2], R1\nEXIT\nL_x_0:\nBRA L_x_0\nNOP") == ("MOV STG EXIT", None)
+
+
+def test_the_loop_with_most_matrix_instructions():
+    rows = """
+        L_x_0:
+        FFMA R1
+        FFMA R2
+        LDG R3
+        @P0 BRA L_x_0
+        L_x_1:
+        HMMA R4
+        @P0 BRA L_x_1
+        EXIT"""
+    assert found(rows) == ("HMMA BRA", 0)
+    assert found(rows.replace("HMMA", "MOV")) == ("FFMA FFMA LDG BRA", 0)
+
+
+def test_without_arithmetic_it_is_the_one_with_most_accesses():
+    assert found("L_x_0:\nLDG R1\n@P0 BRA L_x_0\nL_x_1:\nLDG R1\nSTG R2\n@P0 BRA L_x_1\nEXIT") == ("LDG STG BRA", 0)
+
+
+def test_the_innermost_loop_says_how_many_are_around_it():
+    rows = """
+        L_x_0:
+        LDGSTS R1
+        L_x_1:
+        HMMA R4
+        @P0 BRA L_x_1
+        @P1 BRA L_x_0
+        EXIT"""
+    assert found(rows) == ("HMMA BRA", 1)
+
+
+def test_guarded_parts_count_as_executed():
+    rows = """
+        L_x_0:
+        @P1 BRA L_x_1
+        LDGSTS R1
+        L_x_1:
+        HMMA R4
+        @P0 BRA L_x_0
+        EXIT"""
+    assert found(rows) == ("BRA LDGSTS HMMA BRA", 0)
+
+
+def test_a_function_for_rare_operands_is_left_out():
+    rows = """
+        L_x_0:
+        FFMA R1
+        @!P1 BRA L_x_1
+        MOV R2
+        CALL.REL.NOINC `($__internal_0_$__cuda_sm3x_div_rn_noftz_f32_slowpath)
+        L_x_1:
+        STG R1
+        @P0 BRA L_x_0
+        EXIT"""
+    assert found(rows) == ("FFMA BRA STG BRA", 0)
+
+
+def test_a_loop_may_be_left_by_a_call_of_a_label():
+    rows = """
+        L_x_0:
+        LDGSTS R1
+        L_x_1:
+        FFMA R4
+        @!P0 CALL.REL.NOINC L_x_2
+        BRA L_x_1
+        L_x_2:
+        @P1 BRA L_x_0
+        EXIT"""
+    assert found(rows) == ("FFMA CALL BRA", 1)
+
+
+def test_a_branch_may_have_its_predicate_among_its_operands():
+    assert found("L_x_0:\nFFMA R1\nBRA.U !UP0, L_x_0\nSTG R1\nEXIT") == ("FFMA BRA", 0)
+
+
+def test_code_behind_the_end_that_comes_back_is_part_of_the_loop():
+    """And no loop of its own, though its last branch goes backwards."""
+    rows = """
+        L_x_0:
+        FFMA R1
+        @P1 BRA L_x_2
+        L_x_1:
+        STG R1
+        @P0 BRA L_x_0
+        EXIT
+        L_x_2:
+        MOV R2
+        BRA L_x_1"""
+    code = parse_sass(sass_text(rows))["kernel"]
+    ((loop, around),) = innermost_loops(basic_blocks(code))
+    assert len(loop.blocks) == 3
+    assert around == ()
+    assert found(rows) == ("FFMA BRA STG BRA", 0)

@@ -1,0 +1,124 @@
+"""Reports: of a loop by hand, and of kernels of the library where a compiler and nvdisasm are installed."""
+
+from __future__ import annotations
+
+import json
+
+import andiron
+import pytest
+from andiron.codegen.analysis.occupancy import Occupancy
+from andiron.runtime.gpu.resource_usage import ResourceUsage
+from andiron.runtime.report import report_table
+from andiron.runtime.sass.instruction import parse_sass
+from andiron.runtime.sass.nvdisasm import find_nvdisasm
+from andiron.runtime.sass.sass_report import sass_report, sass_reports
+from andiron.runtime.sass.sm_figures import SmFigures
+
+from ...support.gpu.compilers import needs
+from ...support.gpu.sass_text import sass_text
+
+LIBRARY = andiron.loads("import std.ops.gemm\nimport std.ops.norm\ndevice plain extends nvidia:\n    clock 1 GHz\n")
+LOOP = """
+    MOV R1, R2
+    L_x_0:
+    LDG.E R4, [R2] | write 0
+    HMMA.16816.F32 R8, R12, R14, R8 | stall 2 waits 0
+    @P0 BRA L_x_0 | stall 5
+    EXIT"""
+USAGE = ResourceUsage(
+    "kernel", threads=128, counted=8, registers=40, spills=0, shared=512, occupancy=Occupancy(2, 256, 2048, "x")
+)
+
+
+def report(rows=LOOP, device="sm_80"):
+    return sass_report(parse_sass(sass_text(rows))["kernel"], USAGE, 1, SmFigures(LIBRARY.device(device)))
+
+
+def test_a_loop_by_hand():
+    found = report()
+    assert found.loop == (0x10, 0x30)
+    assert (found.instructions, found.counts) == (3, {"mma": 1, "global load": 1, "branch": 1})
+    assert (found.per_mma, found.outer, found.read) == (3, 0, 512)
+    assert found.from_dram == pytest.approx(512 / 10.2, rel=0.01)
+    model = found.model
+    assert model is not None
+    # Four warps, one a scheduler. The last one's load is done three cycles after the first one's.
+    assert model.warps == 4
+    assert 1 + 500 + 2 + 5 <= model.cycles <= 1 + 503 + 2 + 5
+    assert model.busy["tensor"] == pytest.approx(8 / model.cycles)
+    assert model.worst == "long scoreboard"
+    assert model.lines[0].instruction == "0x0020 HMMA.16816.F32 R8, R12, R14, R8"
+    assert model.lines[0].waits_for == ("0x0010 LDG.E R4, [R2]",)
+    assert sum(model.stalls.values()) == pytest.approx(model.cycles, rel=0.02)
+
+
+def test_what_people_read():
+    text = report_table(report().rows())
+    assert "40 registers, none spilled, 512 B shared; 1 block of 128 threads an SM" in text
+    assert "main loop     0x0010 to 0x0030\n" in text
+    assert "3, 3.00 for each mma: 1 mma, 1 global load, 1 branch" in text
+    assert "cycles of 4 warps, by the cycle model" in text
+    assert "cycles at 0x0020 HMMA.16816.F32 R8, R12, R14, R8 (waits for 0x0010 LDG.E R4, [R2])" in text
+    nested = report(f"L_x_1:\n{LOOP.replace('EXIT', '')}\n@P1 BRA L_x_1\nEXIT")
+    assert "inside 1 loop whose other instructions are not counted" in report_table(nested.rows())
+    assert "none: the whole kernel is one iteration" in report_table(report("STG [R2], R1\nEXIT").rows())
+
+
+def test_programs_read_the_same():
+    found = json.loads(json.dumps(report().as_dict()))
+    assert found["model"]["busy"]["tensor"] > 0
+    assert found["counts"] == {"mma": 1, "global load": 1, "branch": 1}
+
+
+def test_figures_that_are_lacking():
+    for found in (report(LOOP.replace("HMMA.16816.F32", "QMMA.16832.F32.E4M3.E4M3")), report(device="plain")):
+        assert found.model is None
+        assert found.counts["mma"] == 1
+        assert "no cycle model: " in report_table(found.rows())
+    assert "QMMA" in report(LOOP.replace("HMMA.16816.F32", "QMMA.16832.F32.E4M3.E4M3")).note
+    assert "clock" in report(device="plain").note
+
+
+def of_the_library(name, target, **sizes):
+    """The report of the first kernel."""
+    kernel = andiron.compile(LIBRARY, name, "auto", target, sizes=sizes)
+    needs(kernel.variants[0].target)
+    if find_nvdisasm() is None:
+        pytest.skip("no nvdisasm: pip install 'andiron[cuda-tools]'")
+    return sass_reports(kernel.variants[0], sizes)[0]
+
+
+def test_a_product_of_matrices():
+    found = of_the_library("gemm_f16", "cuda:sm_80", M=4096, N=4096, K=4096)
+    assert found.per_mma is not None
+    assert 2 < found.per_mma < 3
+    assert found.counts["mma"] >= 64
+    assert found.counts["async copy"] == found.read // 512 // (found.threads // 32)
+    assert found.spills == 0
+    assert found.blocks == 1
+    assert found.model is not None
+    assert next(iter(found.model.busy)) == "tensor"
+    assert found.model.busy["tensor"] > 0.9
+
+
+def test_a_product_of_multiply_adds():
+    found = of_the_library("gemm", "cuda:sm_86", M=1024, N=1024, K=1024)
+    assert found.per_mma is None
+    assert found.counts["fma"] > 0.8 * found.instructions
+    assert found.model is not None
+    assert found.model.busy["fma"] > 0.7
+
+
+def test_rows():
+    found = of_the_library("softmax", "cuda:sm_80", M=4096, N=4096)
+    assert found.counts["special function"] > 0
+    assert found.counts["global load"] > 0
+    assert found.from_dram is not None
+    assert found.model is not None
+    assert found.model.warps == found.blocks * found.threads // 32
+
+
+def test_a_small_grid_leaves_room():
+    """One block for each of 108 SMs, though several would be resident."""
+    few = of_the_library("softmax", "cuda:sm_80", M=64, N=4096)
+    assert few.blocks == 1
