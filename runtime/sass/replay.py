@@ -13,7 +13,7 @@ instructions, conflicts of register banks.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -77,6 +77,8 @@ class _Warp:
 
 
 class _Sm:
+    """The state of an SM: its warps, how long its pipes are taken, and what was counted."""
+
     def __init__(self, path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures) -> None:
         self.path, self.works, self.figures = path, works, figures
         n = figures.schedulers
@@ -93,7 +95,7 @@ class _Sm:
         self.queues: list[deque[float]] = [deque(maxlen=QUEUE) for _ in range(n)]
         self.shared = self.l2 = 0.0
         self.counts = False  # whether the steady state is reached, in which cycles are counted
-        self.stalls: Counter[tuple[int, str]] = Counter()
+        self.stalls: defaultdict[tuple[int, str], float] = defaultdict(float)
         self.waits: dict[int, Counter[int]] = {}
         for warp in self.warps:
             self._await(warp)
@@ -102,14 +104,13 @@ class _Sm:
         possible = MOST_ISSUED // (len(self.path) * len(self.warps))
         total = max(2, min(WARM_UP + COUNTED, possible))
         warm_up = total * WARM_UP // (WARM_UP + COUNTED) or 1
-        following = [self._following(s) for s in range(len(self.of))]
+        every = range(len(self.of))
+        following = {s: self._following(s) for s in every}
         while (done := min(w.iterations for w in self.warps)) < total:
             self.counts = done >= warm_up
-            s = min((s for s, x in enumerate(following) if x), key=lambda s: following[s][0])  # type: ignore[index]
-            now, warp = following[s] or (0.0, self.warps[0])
-            released = self._issue(s, warp, now)
-            for other in range(len(self.of)) if released else (s,):
-                following[other] = self._following(other)
+            now, s, warp = min(((x[0], s, x[1]) for s, x in following.items() if x), key=lambda x: x[:2])
+            changed = every if self._issue(s, warp, now) else (s,)
+            following |= {s: self._following(s) for s in changed}
         issued = sum(n for (_, reason), n in self.stalls.items() if reason == ISSUED)
         stalls = {key: n * len(self.path) / issued for key, n in self.stalls.items()}
         return Replay(sum(stalls.values()), stalls, self.waits)
@@ -132,7 +133,7 @@ class _Sm:
         return self.pipes[s].get(name, 0) // 1 if name else 0
 
     def _issue(self, s: int, warp: _Warp, now: float) -> bool:
-        """Whether it released a barrier."""
+        """Whether it released a barrier, so that warps of other schedulers are ready too."""
         i, work = self.path[warp.place], self.works[warp.place]
         self._count(s, warp, now)
         self.issue_slot[s], self.last[s] = now + 1, warp if warp.place + 1 < len(self.path) else None
@@ -214,7 +215,7 @@ class _Sm:
 
     def _add(self, place: int, reason: str, since: float, until: float) -> float:
         if until > since:
-            self.stalls[place, reason] += until - since  # type: ignore[assignment]
+            self.stalls[place, reason] += until - since
         return max(since, until)
 
 

@@ -211,18 +211,19 @@ def cycle_count(path: Sequence[Instruction], works: Sequence[Work], warps: int, 
     found = replay(path, works, warps, blocks, figures)
     every, least = warps * blocks, LEAST_SHARE * found.cycles
     busy = pipe_cycles(works, every, figures.schedulers)
-    busy["issue slots"] = len(path) * every / figures.schedulers
+    busy["issue slots"] = len(path) * -(-every // figures.schedulers)
     busy["l2"] = sum(w.l2 for w in works) * every / figures.l2_bytes
-    stalls: Counter[str] = Counter()
+    stalls: dict[str, float] = {}
     for (_, reason), cycles in found.stalls.items():
-        stalls[reason] += cycles  # type: ignore[assignment]
-    worst = next((r for r, _ in stalls.most_common() if r not in (ISSUED, NOT_SELECTED)), None)
+        stalls[reason] = stalls.get(reason, 0) + cycles
+    stalls = dict(sorted(stalls.items(), key=lambda x: -x[1]))
+    worst = next((reason for reason in stalls if reason not in (ISSUED, NOT_SELECTED)), None)
     return CycleCount(
         every,
         found.cycles,
         # No more than all: the count begins and ends in the middle of iterations.
         {name: min(1.0, n / found.cycles) for name, n in sorted(busy.items(), key=lambda x: -x[1]) if n >= least},
-        {name: n for name, n in stalls.most_common() if n >= least},
+        {name: n for name, n in stalls.items() if n >= least},
         worst,
         tuple(_lines(path, found, worst)) if worst else (),
     )

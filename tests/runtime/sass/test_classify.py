@@ -31,6 +31,7 @@ CASES = [
     ("DEPBAR.LE", "wait", None),
     ("BRA", "branch", None),
     ("S2R", "other", "shared memory"),
+    ("CS2R", "integer", "alu"),
     ("NOP", "other", None),
     ("NEVERHEARD", "other", "alu"),
 ]

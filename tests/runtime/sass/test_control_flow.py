@@ -93,7 +93,9 @@ def test_a_loop_may_be_left_by_a_call_of_a_label():
 
 
 def test_a_branch_may_have_its_predicate_among_its_operands():
-    assert found("L_x_0:\nFFMA R1\nBRA.U !UP0, L_x_0\nSTG R1\nEXIT") == ("FFMA BRA", 0)
+    """So that what follows it is reached."""
+    rows = "L_x_0:\nFFMA R1\nBRA.U !UP0, L_x_0\nL_x_1:\nHMMA R1\n@P0 BRA L_x_1\nEXIT"
+    assert found(rows) == ("HMMA BRA", 0)
 
 
 def test_code_behind_the_end_that_comes_back_is_part_of_the_loop():

@@ -109,6 +109,11 @@ def test_groups_that_stay_in_flight_hide_the_latency(ahead):
     assert cycles(COPY.format(hex(ahead)))[0] == pytest.approx(502 / (ahead + 1), rel=0.02)
 
 
+def test_only_the_oldest_groups_are_waited_for():
+    """Beside 300 cycles of other work, 501 of latency are awaited an iteration later: P = (501 - P) + 301."""
+    assert cycles(COPY.format("0x1") + "\nMOV R1 | stall 15" * 20)[0] == pytest.approx(401, rel=0.01)
+
+
 def test_no_warp_is_left_behind():
     """Though the one that issued last comes first as long as it is ready."""
     total, reasons = cycles("NOP\n" * 100, warps=16)

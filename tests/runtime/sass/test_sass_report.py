@@ -52,6 +52,13 @@ def test_a_loop_by_hand():
     assert sum(model.stalls.values()) == pytest.approx(model.cycles, rel=0.02)
 
 
+def test_an_instruction_that_is_issued_is_no_stall():
+    model = report("L_x_0:\n" + "UIADD3 UR1\n" * 10 + "@P0 BRA L_x_0 | stall 5\nEXIT").model
+    assert model is not None
+    assert model.stalls == {"selected": 11, "wait": 4}
+    assert model.worst == "wait"
+
+
 def test_what_people_read():
     text = report_table(report().rows())
     assert "40 registers, none spilled, 512 B shared; 1 block of 128 threads an SM" in text
