@@ -7,7 +7,7 @@
     architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
                      `codegen/ir/tile_ir.py`, each between its marks
     passes.md        the table, from the list of passes in `codegen/pipeline.py`
-    constants.md     from the numbers of the modules of `codegen` and `runtime/sass`, and the comments beside them
+    constants.md     from the numbers of the modules of `codegen` and `runtime/machine_code`, and the comments beside them
     pictures/*.svg   from the recipes of cookbook.md
 
 Each is made by a file of `docs/generator`. `tests/docs/test_docs.py` holds that they are up to date.

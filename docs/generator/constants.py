@@ -23,7 +23,7 @@ KINDS = {
     "limit": "bounds the time or memory of compilation, or the length of the text",
     "fact": "given by hardware, a format, the language or arithmetic",
 }
-FOLDERS = ("codegen", "runtime/sass")
+FOLDERS = ("codegen", "runtime/machine_code")
 CHOSEN = ("measured", "estimate", "tried")  # a test fails when one of these changes
 FORM = "# unit: meaning [kind: source; test]"
 _COMMENT = re.compile(

@@ -54,8 +54,8 @@ class NoCompiler(UserError):
 class NoDisassembler(UserError):
     """Machine code that cannot be read: there is no disassembler for the target, or none is installed.
 
-    `explain --sass` is for targets `cuda:DEVICE`. It needs NVIDIA's nvdisasm: `pip install 'andiron[cuda-tools]'`, or a CUDA
-    toolkit. `ANDIRON_NVDISASM` names another one.
+    `explain --sass` is for targets `cuda:DEVICE` and `hip:DEVICE`. For NVIDIA it needs nvdisasm: `pip install
+    'andiron[cuda-tools]'`, or a CUDA toolkit. `ANDIRON_NVDISASM` names another one.
     """
 
     id = "no-disassembler"

@@ -45,19 +45,30 @@ class Clang:
         """A code object, or for `o` what there is before linking, in which functions may be missing. Raises CompilerFailed."""
         source, out = folder / "kernel.hip", folder / f"kernel.{form}"
         source.write_text(text, encoding="utf-8")
-        flags = ["-x", "hip", "-O3", *FLAGS, "-DANDIRON_DEVICE_ONLY", "-Wall", "-fno-caret-diagnostics", FLAG]
+        flags = [*self._flags(arch), FLAG]
         if self.kind == "zig":
-            machine = ["-target-cpu", arch, "-mrelocation-model", "pic", "-pic-level", "1"]
-            said = self._run([*_FRONT, *machine, *flags, "-emit-obj", source.name, "-o", "kernel.o"], folder)
+            said = self._run([*flags, "-emit-obj", source.name, "-o", "kernel.o"], folder)
             if form != "o":
                 said += self._run(["ld.lld", "-shared", "--no-undefined", "kernel.o", "-o", out.name], folder)
                 (folder / "kernel.o").unlink()
         else:
-            alone = () if self.kind == "rocm" else ("-nogpuinc", "-nogpulib")
-            machine = [*_DRIVER, *alone, f"--offload-arch={arch}"]
-            said = self._run([*machine, *flags, source.name, "-o", out.name], folder)
+            said = self._run([*flags, source.name, "-o", out.name], folder)
         usage, words = parse_remarks(said)
         return CompilerOutput(out.read_bytes(), usage, words)
+
+    def assembly(self, text: str, arch: str, folder: Path) -> str:
+        """The assembly of the same code. Raises CompilerFailed."""
+        (folder / "kernel.hip").write_text(text, encoding="utf-8")
+        self._run([*self._flags(arch), "-S", "kernel.hip", "-o", "kernel.s"], folder)
+        return (folder / "kernel.s").read_text(encoding="utf-8")
+
+    def _flags(self, arch: str) -> list[str]:
+        """Of a compilation for the GPU alone."""
+        flags = ["-x", "hip", "-O3", *FLAGS, "-DANDIRON_DEVICE_ONLY", "-Wall", "-fno-caret-diagnostics"]
+        if self.kind == "zig":
+            return [*_FRONT, "-target-cpu", arch, "-mrelocation-model", "pic", "-pic-level", "1", *flags]
+        alone = () if self.kind == "rocm" else ("-nogpuinc", "-nogpulib")
+        return [*_DRIVER, *alone, f"--offload-arch={arch}", *flags]
 
     def link(self, sources: list[Path], arch: str, library: Path) -> None:
         """A shared library of texts with their launchers. Raises CompilerFailed."""

@@ -1,6 +1,6 @@
 """Explain a schedule without running it: each line with the spec it leaves, footprints, bytes moved, predicted time. For a GPU
-with an installed compiler, also its registers, spills and occupancy. With `--sass`, for GPUs of NVIDIA, also the machine
-code: the instructions of the main loop, and what a model of one SM says of their cycles."""
+with an installed compiler, also its registers, spills and occupancy. With `--sass` also its machine code: the
+instructions of the main loop, and for GPUs of NVIDIA what a model of one SM says of their cycles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..terminal import say_json
 if TYPE_CHECKING:
     from ...runtime.gpu.resource_usage import ResourceUsage
     from ...runtime.kernel import Kernel
-    from ...runtime.sass.sass_report import SassReport
+    from ...runtime.machine_code.main_loop_report import MainLoopReport
 
 NAME = "explain"
 HELP = "show the effect of each line of a schedule, without running it"
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the best N candidates of each launch, with their costs",
     )
     parser.add_argument("--mappings", action="store_true", help="list the mappings of the indices of instructions")
-    parser.add_argument("--sass", action="store_true", help="count the instructions and cycles of NVIDIA's machine code")
+    parser.add_argument("--sass", action="store_true", help="count instructions of the machine code, for NVIDIA cycles too")
     parser.add_argument("-o", "--output", metavar="SVG", help="also write a picture: roofline, tiles, candidates")
 
 
@@ -96,11 +96,11 @@ def _mappings(kernel: Kernel, json: bool) -> int:
     return 0
 
 
-def _sass(kernel: Kernel) -> list[SassReport]:
+def _sass(kernel: Kernel) -> list[MainLoopReport]:
     """`--sass`: the machine code of the first variant. Raises NoDisassembler, NoCompiler, CompilerFailed."""
-    from ...runtime.sass.sass_report import sass_reports
+    from ...runtime.machine_code.main_loop_report import main_loop_reports
 
-    return sass_reports(kernel.variants[0], kernel.report.sizes)
+    return main_loop_reports(kernel.variants[0], kernel.report.sizes)
 
 
 def _compiled(kernel: Kernel) -> list[ResourceUsage] | UserError | None:

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "not-in-module": ("NotInModule", "runtime/test_compile.py"),
     "ambiguous-choice": ("AmbiguousChoice", "runtime/test_compile.py"),
     "wrong-schedule": ("WrongSchedule", "runtime/test_compile.py"),
-    "no-disassembler": ("NoDisassembler", "runtime/sass/test_nvdisasm.py"),
+    "no-disassembler": ("NoDisassembler", "runtime/machine_code/test_nvdisasm.py"),
     "no-emitted-text": ("NoEmittedText", "codegen/emit/cpu/test_levels_between.py"),
     "wrong-format": ("WrongFormat", "tools/commands/test_build.py"),
     "cannot-tune": ("CannotTune", "runtime/tuning/test_search.py"),

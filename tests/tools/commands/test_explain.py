@@ -6,7 +6,7 @@ import json
 
 import pytest
 from andiron.runtime.gpu.toolchains import toolchain_versions
-from andiron.runtime.sass.nvdisasm import find_nvdisasm
+from andiron.runtime.machine_code.nvdisasm import find_nvdisasm
 from andiron.tools.cli import main
 
 ON = ["--target", "cuda:sm_80", "--size", "M=512,N=512,K=512", "--schedule", "auto"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import andiron
 import pytest
-from andiron.runtime.sass.instruction import parse_sass
-from andiron.runtime.sass.replay import replay
-from andiron.runtime.sass.sm_figures import SmFigures
+from andiron.runtime.machine_code.parse_sass import parse_sass
+from andiron.runtime.machine_code.replay import replay
+from andiron.runtime.machine_code.sm_figures import SmFigures
 
 from ...support.gpu.sass_text import sass_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import andiron
 import pytest
-from andiron.runtime.sass.instruction import Instruction
-from andiron.runtime.sass.sm_figures import SmFigures
+from andiron.runtime.machine_code.instruction import Instruction
+from andiron.runtime.machine_code.sm_figures import SmFigures
 
 MODULE = andiron.loads("""
 import std.ops.gemm

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from andiron.runtime.sass.instruction import Instruction, parse_sass
+from andiron.runtime.machine_code.instruction import Instruction
+from andiron.runtime.machine_code.parse_sass import parse_sass
 
 from ...support.gpu.sass_text import sass_text
 

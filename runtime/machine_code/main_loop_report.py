@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...codegen.abi import programs
@@ -12,15 +14,20 @@ from ...codegen.emit.printers import launches
 from ...codegen.lower.schedule_trace import bytes_text
 from ...dsl.device import Device
 from ...dsl.errors.target import NoDisassembler
+from ..gpu.clang import Clang
 from ..gpu.device_code import DeviceCode
 from ..gpu.resource_usage import ResourceUsage, resource_usage
+from ..gpu.toolchains import find_toolchain
 from ..variant import Variant
-from .classify import CLASSES, MEMORY, instruction_class
+from .amdgcn import amdgcn_class, parse_amdgcn
+from .classes import CLASSES
 from .control_flow import basic_blocks, iteration, main_loop
-from .instruction import Instruction, parse_sass
+from .instruction import Instruction
 from .nvdisasm import disassemble
+from .parse_sass import parse_sass
 from .replay import ISSUED, NOT_SELECTED, Replay, pipe_cycles, replay
-from .sm_figures import SmFigures, Work
+from .sass_classes import sass_class
+from .sm_figures import LANES, SmFigures, Work
 
 MOST_LINES = 3  # instructions: of the costliest stall that are shown [limit]
 LEAST_SHARE = 0.01  # share: of the cycles, for a pipe or a stall that is shown [limit]
@@ -58,11 +65,12 @@ class CycleCount:
 
 
 @dataclass(frozen=True)
-class SassReport:
+class MainLoopReport:
     """One kernel.
 
-    blocks     of so many threads, resident on an SM
-    loop       addresses of the main loop's first and last instruction; None for a kernel without loops, which counts as a whole
+    blocks     of so many threads, resident on an SM or CU
+    loop       the main loop's first and last instruction; None for a kernel without loops, which counts as a whole
+    addresses  whether that is addresses, as for NVIDIA's GPUs, or lines of the assembly
     outer      how many loops there are around it
     counts     instructions of one iteration, by class
     per_mma    all of them for each matrix instruction
@@ -78,6 +86,7 @@ class SassReport:
     threads: int
     blocks: int
     loop: tuple[int, int] | None
+    addresses: bool
     outer: int
     instructions: int
     counts: dict[str, int]
@@ -93,8 +102,11 @@ class SassReport:
     def rows(self) -> list[tuple[str, object]]:
         """What people read, each with its name."""
         spilled = f"{bytes_text(self.spills)} a thread spilled" if self.spills else "none spilled"
-        residency = f"{_times(self.blocks, 'block')} of {self.threads} threads an SM"
-        where = f"{self.loop[0]:#06x} to {self.loop[1]:#06x}" if self.loop else "none: the whole kernel is one iteration"
+        residency = f"{_times(self.blocks, 'block')} of {self.threads} threads resident"
+        where = "none: the whole kernel is one iteration"
+        if self.loop:
+            first, last = self.loop
+            where = f"{first:#06x} to {last:#06x}" if self.addresses else f"lines {first} to {last} of the assembly"
         where += f", inside {_times(self.outer, 'loop')} whose other instructions are not counted" if self.outer else ""
         each = f", {self.per_mma:.2f} for each mma" if self.per_mma else ""
         rows: list[tuple[str, object]] = [
@@ -122,24 +134,40 @@ def _times(n: int, name: str) -> str:
     return f"{n} {name}{'s' * (n != 1)}"
 
 
-def sass_reports(variant: Variant, sizes: Mapping[str, int]) -> list[SassReport]:
+def main_loop_reports(variant: Variant, sizes: Mapping[str, int]) -> list[MainLoopReport]:
     """Of each kernel, in the order of the launches of each of the variant's programs. The variant is built.
 
     sizes  those that are known: a launch of few blocks does not fill an SM
 
     Raises NoDisassembler, NoCompiler, CompilerFailed.
     """
-    if variant.target.family.toolchain != "cuda":
+    read = {"cuda": _sass, "hip": _amdgcn}.get(variant.target.family.toolchain)
+    if read is None:
         raise NoDisassembler(
-            f"machine code for {variant.target.name} is not read", help="`--sass` is for GPUs of NVIDIA: --target cuda:sm_80"
+            f"machine code for {variant.target.name} is not read", help="`--sass` is for GPUs: --target cuda:sm_80"
         )
     usage = resource_usage(variant)
-    code = variant.load()
-    assert isinstance(code, DeviceCode)
-    functions = parse_sass(disassemble(code.data))
+    functions = read(variant)
     grid = _blocks(variant, sizes)
     device = variant.program.device
-    return [sass_report(functions[u.kernel], u, _resident(u, grid.get(u.kernel), device), SmFigures(device)) for u in usage]
+    class_of, figures = (sass_class, SmFigures(device)) if read is _sass else (amdgcn_class, None)
+    return [
+        main_loop_report(functions[u.kernel], u, _resident(u, grid.get(u.kernel), device), class_of, figures) for u in usage
+    ]
+
+
+def _sass(variant: Variant) -> dict[str, tuple[Instruction, ...]]:
+    code = variant.load()
+    assert isinstance(code, DeviceCode)
+    return parse_sass(disassemble(code.data))
+
+
+def _amdgcn(variant: Variant) -> dict[str, tuple[Instruction, ...]]:
+    """By a second run of the compiler, which prints what it otherwise assembles."""
+    compiler = find_toolchain(variant.target)
+    assert isinstance(compiler, Clang)
+    with TemporaryDirectory(prefix="andiron-") as folder:
+        return parse_amdgcn(compiler.assembly(variant.source, variant.target.arch, Path(folder)))
 
 
 def _blocks(variant: Variant, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -163,20 +191,29 @@ def _resident(usage: ResourceUsage, grid: int | None, device: Device) -> int:
     return max(1, most if grid is None or not units else min(most, -(-grid // int(units))))
 
 
-def sass_report(code: Sequence[Instruction], usage: ResourceUsage, blocks: int, figures: SmFigures) -> SassReport:
+def main_loop_report(
+    code: Sequence[Instruction],
+    usage: ResourceUsage,
+    blocks: int,
+    class_of: Callable[[Instruction], str],
+    figures: SmFigures | None,
+) -> MainLoopReport:
     """The report of one kernel.
 
-    code    its instructions
-    usage   what the compiler says of it
-    blocks  resident on an SM
+    code      its instructions
+    usage     what the compiler says of it
+    blocks    resident on an SM or CU
+    class_of  an instruction's class
+    figures   for the cycle model; None for a GPU whose instructions do not state their schedule
     """
     flow = basic_blocks(code)
-    loop, around = main_loop(code, flow, MEMORY)
+    loop, around = main_loop(code, flow, class_of)
     path = iteration(code, flow, loop)
-    counts = Counter(instruction_class(i) for i in path)
-    warps = blocks * -(-usage.threads // (figures.device.levels[-1].width or 1))
-    model, note, read = None, "", 0
-    if not figures.known:
+    counts = Counter(class_of(i) for i in path)
+    model, note, read, dram = None, "", 0, None
+    if figures is None:
+        note = "no cycle model: instructions of AMD's do not state their schedule"
+    elif not figures.known:
         note = f"no cycle model: the text of {figures.device.name} lacks clock, units, schedulers or f32"
     else:
         works = [figures.work(i) for i in path]
@@ -185,9 +222,10 @@ def sass_report(code: Sequence[Instruction], usage: ResourceUsage, blocks: int, 
             unknown = sorted({i.opcode for i, w in zip(path, works, strict=True) if w is None})
             note = f"no cycle model: {figures.device.name} has no figures for {', '.join(unknown)}"
         else:
-            model = cycle_count(path, known, warps // blocks, blocks, figures)
-        read = sum(w.l2 for w in known) * warps
-    return SassReport(
+            warps = -(-usage.threads // LANES)
+            model = cycle_count(path, known, warps, blocks, figures)
+            read, dram = sum(w.l2 for w in known) * warps * blocks, figures.dram_bytes
+    return MainLoopReport(
         usage.kernel,
         usage.registers,
         usage.spills,
@@ -195,12 +233,13 @@ def sass_report(code: Sequence[Instruction], usage: ResourceUsage, blocks: int, 
         usage.threads,
         blocks,
         (path[0].address, max(i.address for i in path)) if loop else None,
+        figures is not None,
         len(around),
         len(path),
         {name: counts[name] for name in sorted(CLASSES, key=lambda c: -counts[c]) if counts[name]},
         len(path) / counts["mma"] if counts["mma"] else None,
         read,
-        read / figures.dram_bytes if read and figures.dram_bytes else None,
+        read / dram if read and dram else None,
         model,
         note,
     )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ...dsl.device import Device, Instr
 from ...dsl.support.cached import cached_property
-from .classify import ALU, CLASS, FMA, FP64, SHARED, SPECIAL, TENSOR, UNIFORM, pipe
 from .instruction import Instruction
+from .sass_classes import ALU, CLASS, FMA, FP64, SHARED, SPECIAL, TENSOR, UNIFORM, sass_pipe
 
 LANES = 32  # threads: of a warp [fact: CUDA C++ Programming Guide]
 # bytes: that the shared memory pipe of an SM moves in a cycle [fact: CUDA C++ Programming Guide, "Shared Memory"]
@@ -115,7 +115,7 @@ class SmFigures:
 
     def work(self, i: Instruction) -> Work | None:
         """None for an instruction that no figures are known of."""
-        name = pipe(i)
+        name = sass_pipe(i)
         if name == TENSOR:
             return self._matrix(i)
         if name == SHARED:

@@ -1,60 +1,22 @@
-"""Instructions of SASS, read from the text of nvdisasm.
-
-The upper half of an instruction's 128 bits states its schedule. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
-Microbenchmarking" (arXiv 1804.06826), section 2.1: for how many cycles the warp issues nothing more, the scoreboard that it
-sets until its result is written, the one until its operands are read, and the scoreboards that it waits for.
-"""
+"""SASS, the machine code of NVIDIA GPUs, from the text of nvdisasm."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-SCOREBOARDS = 6  # scoreboards: of a warp [fact: arXiv 1804.06826]
+from .instruction import SCOREBOARDS, Instruction
+
 _NO_SCOREBOARD = 7  # scoreboard: marker for none [fact: arXiv 1804.06826]
 
+_JUMPS = ("BRA", "CALL")  # ptxas leaves some loops by a call of the label behind them, which does not return
+_NO_RETURN = ("EXIT", "RET", "BRX", "BRXU", "JMX", "KILL")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LABEL = re.compile(r"(\.L_\w+):")
 _CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/")
 _PREDICATE = re.compile(r"@(!?U?P\w+)\s+(.*)")
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction. `opcode` has its modifiers, as `LDG.E.128`.
-
-    predicate      as `P0` or `!UP1`; "" where there is none
-    target         the address that a branch goes to
-    stall          cycles until the warp may issue its next instruction
-    write_barrier  the scoreboard that is set until the result is written
-    read_barrier   the one that is set until the operands are read
-    waits          scoreboards that must be clear at its issue
-    """
-
-    address: int
-    predicate: str
-    opcode: str
-    operands: str
-    target: int | None = None
-    stall: int = 1
-    write_barrier: int | None = None
-    read_barrier: int | None = None
-    waits: tuple[int, ...] = ()
-
-    @property
-    def base(self) -> str:
-        """The opcode without modifiers."""
-        return self.opcode.partition(".")[0]
-
-    @property
-    def never(self) -> bool:
-        """Whether its predicate is the constant false: ptxas pads loops with such instructions."""
-        return self.predicate in ("!PT", "!UPT")
-
-    def __str__(self) -> str:
-        return " ".join(x for x in (self.predicate and f"@{self.predicate}", self.opcode, self.operands) if x)
 
 
 @dataclass
@@ -90,13 +52,19 @@ def _instruction(address: int, text: str, upper: int, labels: dict[str, int]) ->
     guarded = _PREDICATE.match(text)
     predicate, text = guarded.groups() if guarded else ("", text)
     opcode, _, operands = text.partition(" ")
-    to = _TARGET.search(operands)
+    base, operands = opcode.partition(".")[0], " ".join(operands.split())
+    to = _TARGET.search(operands) if base in _JUMPS else None
+    # A branch may have a second predicate among its operands, as `BRA P1, ...` or `BRA.U !UP0, ...`.
+    conditional = bool(predicate) or (to is not None and not operands.startswith("`"))
     return Instruction(
         address,
         predicate,
         opcode,
-        " ".join(operands.split()),
+        operands,
         labels.get(to[1]) if to else None,
+        conditional,
+        base in _NO_RETURN,
+        base == "CALL" and to is None,
         upper >> 41 & 15,
         _scoreboard(upper >> 46 & 7),
         _scoreboard(upper >> 49 & 7),

@@ -17,8 +17,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .classify import SHARED
 from .instruction import SCOREBOARDS, Instruction
+from .sass_classes import SHARED
 from .sm_figures import GLOBAL_LATENCY, RETURN_LATENCY, SmFigures, Work
 
 # instructions: of a scheduler that wait for the shared memory pipe [estimate; test_a_scheduler_has_a_queue_for_shared_memory]

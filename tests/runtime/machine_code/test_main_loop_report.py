@@ -8,11 +8,12 @@ import andiron
 import pytest
 from andiron.codegen.analysis.occupancy import Occupancy
 from andiron.runtime.gpu.resource_usage import ResourceUsage
+from andiron.runtime.machine_code.main_loop_report import main_loop_report, main_loop_reports
+from andiron.runtime.machine_code.nvdisasm import find_nvdisasm
+from andiron.runtime.machine_code.parse_sass import parse_sass
+from andiron.runtime.machine_code.sass_classes import sass_class
+from andiron.runtime.machine_code.sm_figures import SmFigures
 from andiron.runtime.report import report_table
-from andiron.runtime.sass.instruction import parse_sass
-from andiron.runtime.sass.nvdisasm import find_nvdisasm
-from andiron.runtime.sass.sass_report import sass_report, sass_reports
-from andiron.runtime.sass.sm_figures import SmFigures
 
 from ...support.gpu.compilers import needs
 from ...support.gpu.sass_text import sass_text
@@ -31,7 +32,7 @@ USAGE = ResourceUsage(
 
 
 def report(rows=LOOP, device="sm_80"):
-    return sass_report(parse_sass(sass_text(rows))["kernel"], USAGE, 1, SmFigures(LIBRARY.device(device)))
+    return main_loop_report(parse_sass(sass_text(rows))["kernel"], USAGE, 1, sass_class, SmFigures(LIBRARY.device(device)))
 
 
 def test_a_loop_by_hand():
@@ -61,7 +62,7 @@ def test_an_instruction_that_is_issued_is_no_stall():
 
 def test_what_people_read():
     text = report_table(report().rows())
-    assert "40 registers, none spilled, 512 B shared; 1 block of 128 threads an SM" in text
+    assert "40 registers, none spilled, 512 B shared; 1 block of 128 threads resident" in text
     assert "main loop     0x0010 to 0x0030\n" in text
     assert "3, 3.00 for each mma: 1 mma, 1 global load, 1 branch" in text
     assert "cycles of 4 warps, by the cycle model" in text
@@ -90,9 +91,9 @@ def of_the_library(name, target, **sizes):
     """The report of the first kernel."""
     kernel = andiron.compile(LIBRARY, name, "auto", target, sizes=sizes)
     needs(kernel.variants[0].target)
-    if find_nvdisasm() is None:
+    if target.startswith("cuda") and find_nvdisasm() is None:
         pytest.skip("no nvdisasm: pip install 'andiron[cuda-tools]'")
-    return sass_reports(kernel.variants[0], sizes)[0]
+    return main_loop_reports(kernel.variants[0], sizes)[0]
 
 
 def test_a_product_of_matrices():
@@ -129,3 +130,15 @@ def test_a_small_grid_leaves_room():
     """One block for each of 108 SMs, though several would be resident."""
     few = of_the_library("softmax", "cuda:sm_80", M=64, N=4096)
     assert few.blocks == 1
+
+
+def test_a_product_of_matrices_on_an_amd_gpu():
+    found = of_the_library("gemm_f16_nt", "hip:gfx942", M=4096, N=4096, K=4096)
+    assert found.per_mma is not None
+    assert 2 < found.per_mma < 5
+    assert found.counts["shared load"] > 0
+    assert found.counts["global load"] > 0
+    assert found.model is None
+    text = report_table(found.rows())
+    assert " of the assembly" in text
+    assert "no cycle model" in text

@@ -1,19 +1,16 @@
-"""Loops of a function of SASS, and the instructions that one iteration executes.
+"""Loops of a function of machine code, and the instructions that one iteration executes.
 
 Loops are natural loops: an edge back to a block that dominates its source, and all blocks from which the source is reached
-without that block (Aho et al., "Compilers", 9.6). Trap loops behind EXIT are not reached and do not count.
+without that block (Aho et al., "Compilers", 9.6). Trap loops behind the end are not reached and do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .classify import CLASS
+from .classes import MEMORY
 from .instruction import Instruction
-
-_JUMPS = ("BRA", "CALL")  # ptxas leaves some loops by a call of the label behind them, which does not return
-_NO_RETURN = ("EXIT", "RET", "BRX", "BRXU", "JMX", "KILL")
 
 
 @dataclass(frozen=True)
@@ -37,22 +34,17 @@ class Loop:
 def basic_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
     """The blocks of a function in the order of their addresses. Calls of functions return, so that they end no block."""
     at = {i.address: n for n, i in enumerate(code)}
-    goes = {n: at[i.target] for n, i in enumerate(code) if i.base in _JUMPS and i.target in at}
-    ends = {n + 1 for n, i in enumerate(code) if n in goes or i.base in _NO_RETURN}
+    goes = {n: at[i.target] for n, i in enumerate(code) if i.target in at}
+    ends = {n + 1 for n, i in enumerate(code) if n in goes or i.ends}
     starts = sorted({0, *goes.values(), *ends} - {len(code)})
     number = {start: n for n, start in enumerate(starts)}
     found = []
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
         last, after = code[end - 1], [number[end]] if end < len(code) else []
-        if not _conditional(last) and (end - 1 in goes or last.base in _NO_RETURN):
+        if not last.conditional and (end - 1 in goes or last.ends):
             after = []
         found.append(Block(start, end, (*after, *([number[goes[end - 1]]] if end - 1 in goes else []))))
     return tuple(found)
-
-
-def _conditional(i: Instruction) -> bool:
-    """A branch may have a second predicate among its operands, as `BRA P1, ...` or `BRA.U !UP0, ...`."""
-    return bool(i.predicate) or (i.base in _JUMPS and not i.operands.startswith("`"))
 
 
 def innermost_loops(blocks: Sequence[Block]) -> list[tuple[Loop, tuple[Loop, ...]]]:
@@ -107,7 +99,7 @@ def iteration(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop |
     """The instructions of one iteration in the order of their execution; without a loop, those of the whole function.
 
     Guarded parts count as executed, as the copies of a pipeline are in all iterations but the last ones. Left out are blocks
-    with a call: ptxas calls a function for the rare operands of a division or a root.
+    with a call: NVIDIA's assembler calls a function for the rare operands of a division or a root.
     """
     start = loop.header if loop else 0
     path, seen, now = list[Instruction](), set[int](), start
@@ -122,18 +114,18 @@ def iteration(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop |
 
 
 def _calls(code: Sequence[Instruction], block: Block) -> bool:
-    return any(i.base == "CALL" and i.target is None for i in code[block.start : block.end])
+    return any(i.calls for i in code[block.start : block.end])
 
 
 def main_loop(
-    code: Sequence[Instruction], blocks: Sequence[Block], memory: Sequence[str]
+    code: Sequence[Instruction], blocks: Sequence[Block], class_of: Callable[[Instruction], str]
 ) -> tuple[Loop | None, tuple[Loop, ...]]:
-    """The innermost loop with most matrix instructions, then multiply-adds, then instructions of the classes `memory`; and the
-    loops around it. None for a function without loops."""
+    """The innermost loop with most matrix instructions, then multiply-adds, then accesses of memory; and the loops around it.
+    None for a function without loops."""
 
     def weight(found: tuple[Loop, tuple[Loop, ...]]) -> tuple[int, ...]:
-        names = [CLASS.get(i.base, "") for i in iteration(code, blocks, found[0])]
-        return (names.count("mma"), names.count("fma"), sum(n in memory for n in names))
+        names = [class_of(i) for i in iteration(code, blocks, found[0])]
+        return (names.count("mma"), names.count("fma"), sum(n in MEMORY for n in names))
 
     loops = innermost_loops(blocks)
     return max(loops, key=weight) if loops else (None, ())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from andiron.runtime.sass.classify import CLASSES, instruction_class, pipe
-from andiron.runtime.sass.instruction import Instruction
+from andiron.runtime.machine_code.classes import CLASSES
+from andiron.runtime.machine_code.instruction import Instruction
+from andiron.runtime.machine_code.sass_classes import sass_class, sass_pipe
 
 CASES = [
     ("HMMA.16816.F32", "mma", "tensor"),
@@ -40,16 +41,16 @@ CASES = [
 @pytest.mark.parametrize(("opcode", "name", "where"), CASES)
 def test_class_and_pipe(opcode, name, where):
     i = Instruction(0, "", opcode, "R1, R2, R3")
-    assert (instruction_class(i), pipe(i)) == (name, where)
+    assert (sass_class(i), sass_pipe(i)) == (name, where)
     assert name in CLASSES
 
 
 def test_what_is_never_executed_occupies_nothing():
     i = Instruction(0, "!PT", "LDS", "RZ, [RZ]")
-    assert (instruction_class(i), pipe(i)) == ("other", None)
+    assert (sass_class(i), sass_pipe(i)) == ("other", None)
 
 
 def test_a_constant_by_way_of_half_precision_is_no_multiply_add():
     i = Instruction(0, "", "HFMA2.MMA", "R8, -RZ, RZ, 0, 0")
-    assert instruction_class(i) == "integer"
-    assert instruction_class(Instruction(0, "", "HFMA2", "R8, R9, R10, R8")) == "fma"
+    assert sass_class(i) == "integer"
+    assert sass_class(Instruction(0, "", "HFMA2", "R8, R9, R10, R8")) == "fma"

@@ -5,6 +5,7 @@ The opcodes are those of NVIDIA's "CUDA Binary Utilities", "Instruction Set Refe
 
 from __future__ import annotations
 
+from .classes import MEMORY, OTHER
 from .instruction import Instruction
 
 _BY_CLASS = {
@@ -31,10 +32,6 @@ _BY_CLASS = {
     "branch": "BRA BRX BRXU JMP JMX CALL RET EXIT BSSY BSYNC BREAK BMOV YIELD KILL NANOSLEEP",
 }
 CLASS = {opcode: name for name, opcodes in _BY_CLASS.items() for opcode in opcodes.split()}
-OTHER = "other"
-# In the order of reports.
-CLASSES = (*_BY_CLASS, OTHER)
-MEMORY = ("shared load", "shared store", "global load", "global store", "local memory", "atomic", "async copy")
 
 TENSOR, FMA, FP64, ALU, SPECIAL, UNIFORM, SHARED = (
     "tensor",
@@ -60,8 +57,8 @@ _PIPE_OF_CLASS = {"mma": TENSOR, **dict.fromkeys((*MEMORY, "shuffle"), SHARED)}
 _NO_PIPE = ("wait", "barrier", "branch")
 
 
-def instruction_class(i: Instruction) -> str:
-    """One of `CLASSES`."""
+def sass_class(i: Instruction) -> str:
+    """One of `classes.CLASSES`."""
     if i.never:
         return OTHER
     if i.base == "HFMA2" and ", -RZ, RZ, " in i.operands:
@@ -69,7 +66,7 @@ def instruction_class(i: Instruction) -> str:
     return CLASS.get(i.base, OTHER)
 
 
-def pipe(i: Instruction) -> str | None:
+def sass_pipe(i: Instruction) -> str | None:
     """The pipe that executes it; None for what occupies none but an issue slot."""
     name = CLASS.get(i.base, OTHER)
     if i.never or name in _NO_PIPE or i.base == "NOP":

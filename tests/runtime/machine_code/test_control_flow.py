@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from andiron.runtime.sass.classify import MEMORY
-from andiron.runtime.sass.control_flow import basic_blocks, innermost_loops, iteration, main_loop
-from andiron.runtime.sass.instruction import parse_sass
+from andiron.runtime.machine_code.control_flow import basic_blocks, innermost_loops, iteration, main_loop
+from andiron.runtime.machine_code.parse_sass import parse_sass
+from andiron.runtime.machine_code.sass_classes import sass_class
 
 from ...support.gpu.sass_text import sass_text
 
@@ -13,7 +13,7 @@ def found(rows):
     """The opcodes of the main loop's iteration, and the number of loops around it; None where there is no loop."""
     code = parse_sass(sass_text(rows))["kernel"]
     blocks = basic_blocks(code)
-    loop, around = main_loop(code, blocks, MEMORY)
+    loop, around = main_loop(code, blocks, sass_class)
     return " ".join(i.base for i in iteration(code, blocks, loop)), len(around) if loop else None
 
 

@@ -7,8 +7,8 @@ import stat
 import andiron
 import pytest
 from andiron.dsl.errors.target import CompilerFailed, NoDisassembler
-from andiron.runtime.sass import nvdisasm
-from andiron.runtime.sass.sass_report import sass_reports
+from andiron.runtime.machine_code import nvdisasm
+from andiron.runtime.machine_code.main_loop_report import main_loop_reports
 
 SCALE = "op scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n"
 
@@ -45,9 +45,9 @@ def test_a_machine_without_one(monkeypatch, tmp_path):
     assert "andiron[cuda-tools]" in (caught.value.help or "")
 
 
-@pytest.mark.parametrize("target", ["cpu:avx2", "hip:gfx90a", "emulate:sm_80"])
+@pytest.mark.parametrize("target", ["cpu:avx2", "emulate:sm_80"])
 def test_machine_code_of_others_is_not_read(target):
     kernel = andiron.compile(SCALE, target=target)
     with pytest.raises(NoDisassembler, match=target) as caught:
-        sass_reports(kernel.variants[0], {})
+        main_loop_reports(kernel.variants[0], {})
     assert "cuda:sm_80" in (caught.value.help or "")

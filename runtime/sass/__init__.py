@@ -1,1 +1,0 @@
-"""Machine code of NVIDIA GPUs (SASS): its main loops, counts of their instructions, and a cycle model of one SM."""
