@@ -161,8 +161,11 @@ def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, computation: Co
         if n is None:
             raise InternalError("a parallel reduction needs constant unit counts")
         count = max(1, min(extent, n // stride))
-        # A digit that goes on in the level above begins anew with each of its units.
-        beyond = stride % n if stride >= n else extent > count and (n % (stride * count) or (extent % count and not top))
+        # A digit that goes on in the level above begins anew with each of its units; so do the digits above one that ends here.
+        goes_on = extent > count
+        several = any(ctx.units.get(x, ONE).constant != 1 for x in d.levels[: d.levels.index(level)])
+        straddles = n % (stride * count) and (goes_on or (several and not top))
+        beyond = stride % n if stride >= n else straddles or (goes_on and extent % count and not top)
         if beyond:
             raise SplitReduction(
                 f"the parts of one `{name}` would not lie alike in each group of {n} units of `{level}`",

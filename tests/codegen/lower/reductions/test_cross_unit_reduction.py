@@ -137,3 +137,13 @@ def test_a_line_above_that_gives_cores_one_tile_leaves_all_of_them_their_parts()
 def test_parts_of_cores_that_have_other_tiles_are_refused() -> None:
     with pytest.raises(SplitReduction, match="which have different tiles of `m`"):
         program_of(ROWS, "tile m: 2 -> core / keep Y in register / tile k: 1 -> core", "cpu:generic", {"M": 2})
+
+
+@pytest.mark.parametrize("lines", ["", "keep C in register / "])
+def test_groups_of_parts_do_not_straddle_units_in_lockstep(lines: str) -> None:
+    """Units 4 and 5 would have parts of one result, and the first four are of another subgroup than the fifth."""
+    own, sizes = OWN_GPU.format(width=5, warps=8), {"M": 5, "K": 3}
+    with pytest.raises(SplitReduction, match="would not lie alike in each group of 5 units"):
+        program_of(GEMM, f"tile n: 7, m: 4 -> block / {lines}tile n: 6, k: 1 -> thread", "own", sizes, devices=own)
+    whole = program_of(GEMM, f"tile n: 7, m: 4 -> block / {lines}tile n: 7, k: 1 -> thread", "own", sizes, devices=own)
+    agrees(GEMM, whole, {**sizes, "N": 13})
