@@ -106,6 +106,12 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         if keep.line is not None:
             check_modifiers(keep.line, keep_kind(keep.block is not None, name in read_here, w.reduction is not None, registers))
         check_kept_parts(low.ctx.device, w, keep)
+        if name in read_here and focus.views[name].form != "global":
+            raise HeldTwice(
+                f"`{name}` is kept by a line above, where others read it, and computed by the lines below",
+                keep.span,
+                help="leave one of the two lines out",
+            )
         if name in read_here and keep.block is not None:
             return compute_at(low, focus, keep, name, w)
         if name in read_here:

@@ -41,7 +41,7 @@ def tile_cuts(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> li
         extents = [_number(traced.scope.extents[i], sizes) for i in axes]
         if None in extents:
             continue
-        rows, columns = (1, *extents)[-2:] if len(axes) == 1 else extents
+        rows, columns = (1, 1, *extents)[-2:]  # of fewer axes than two, one row, or one element
         rows, columns = int(rows or 1), int(columns or 1)
         if found:  # a tile larger than what there is holds all of it
             rows, columns = min(rows, found[-1].rows), min(columns, found[-1].columns)

@@ -185,7 +185,7 @@ def test_parts_of_a_split_that_are_not_stored(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ElementNotCovered, match=r"`y_parts`\[0, 0\] is read, and nothing writes it before") as raised:
         compiled(SUM, THREADS, "sm_80")
     assert raised.value.span is not None
-    assert raised.value.span.text == "Y[m] = sum(n) X[m, n]"  # no line asks for the parts
+    assert raised.value.span.text == "keep Y in register"
 
 
 # ---------------------------------------------------------------- the library

@@ -107,6 +107,13 @@ def test_tiles_are_those_of_the_schedule(kernel):
     ]
 
 
+def test_a_scalar_is_one_element():
+    kernel = andiron.compile("op f[A](X: f32[A]) -> (Y: f32[]):\n    Y = sum(a) X[a]\n", target="cpu:generic", A=9)
+    cuts = [tile_cuts(kernel.op, launch, kernel.report.sizes) for launch in launches_of(kernel.trace)]
+    assert cuts
+    assert {(s.rows, s.columns) for found in cuts for s in found} == {(1, 1)}
+
+
 def test_several_launches_are_drawn_apart():
     """A split reduction is finished by a second launch, whose blocks are not inside the threads of the first."""
     kernel = andiron.compile(ROOT / "examples" / "gemm.sched", schedule="auto", target="cuda:sm_80", M=64, N=64, K=65536)

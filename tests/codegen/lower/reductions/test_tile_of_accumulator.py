@@ -8,7 +8,7 @@ import pytest
 from andiron.codegen.ir.printer import show
 from andiron.dsl.errors.schedule import HeldTwice, SplitReduction
 
-from ....support.interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
+from ....support.interpreted import CENTRED, GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 
 PLACES = Formula("op f[M, K](X: f32[M, K]) -> (Y: i64[M]):\n    Y[m] = argmax(k) X[m, k]\n", lambda x: x.argmax(1))
 TWO = Formula(
@@ -73,6 +73,16 @@ def test_registers_hold_a_tile_while_it_accumulates() -> None:
 def test_a_line_below_that_says_more_is_refused(lines: str, message: str) -> None:
     with pytest.raises(HeldTwice, match=message):
         program_of(GEMM, lines + " / compute", "cpu:avx2")
+
+
+@pytest.mark.parametrize("between", ["", "tile m: 2 / "])
+def test_what_others_read_is_kept_once(between: str) -> None:
+    """The second line would keep it for readers below, and those outside would find nothing."""
+    lines = f"tile m: 4 -> core / keep t in l2 / {between}keep t in register / compute"
+    with pytest.raises(HeldTwice, match="`t` is kept by a line above, where others read it") as caught:
+        program_of(CENTRED, lines, "cpu:generic")
+    assert caught.value.span is not None
+    assert caught.value.span.text == "keep t in register"
 
 
 def test_units_with_parts_do_not_all_go_on_from_one_result() -> None:
