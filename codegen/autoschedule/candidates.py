@@ -10,6 +10,7 @@ from ..schedule.candidate import Candidate, Lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
+from .cpu.one_pass import one_pass_candidates
 from .line_builders import is_all_open
 from .rank import block_candidates
 from .rule_lines import rule_lines
@@ -26,6 +27,7 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
     if not is_all_open(lines):
         yield constrained_candidates(ctx, computations, lines, rule)
         return
+    yield one_pass_candidates(ctx, computations)
     yield matmul_candidates(ctx, computations)
     yield nest_candidates(ctx, computations, rule)
 

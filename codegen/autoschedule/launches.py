@@ -18,6 +18,7 @@ from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from .cpu.default_nests import row_statistics
+from .cpu.one_pass import kept_intermediates, one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
 from .gpu.resident_rows import repeated_values
@@ -45,6 +46,8 @@ def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]
     """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves."""
     if not _keeps_for_completion(device, lines):
         return frozenset()
+    if is_all_open(lines) and (kept := _kept_in_one_pass(op, device)):
+        return kept
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
     statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
@@ -52,6 +55,19 @@ def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]
     if statistics and machine is not None:
         statistics |= repeated_values(op, machine, statistics)
     return (statistics or materialise_operands(op, device)) - own.keys()
+
+
+def _kept_in_one_pass(op: Op, device: Device) -> frozenset[str]:
+    """The intermediates of an op whose reductions one pass computes (`one_pass`); none for other ops."""
+    kept = kept_intermediates(op)
+    try:
+        groups = group_launches(op, kept, precomputed_operands(op, device) - kept) if kept else ()
+    except CircularLaunches:
+        return frozenset()
+    reducing = [g for g in groups if any(w.reduction is not None for w in g)]
+    if len(reducing) != 1 or one_pass_lines(device, tuple(map(_accumulating, reducing[0]))) is None:
+        return frozenset()
+    return kept
 
 
 def launches_of(

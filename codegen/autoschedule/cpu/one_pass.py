@@ -1,0 +1,220 @@
+"""One pass over the keys for attention and what is like it: products around a softmax, with a row for each lane.
+
+    tile h: 1, i: 32 -> core                   ROWS_IN_LANES: of neighbouring rows each lane has one
+    move q -> l2 layout (h, d, i)
+    keep m, l in register
+    keep o in l2 layout (h, d, i)
+    tile t: 64 online
+    keep s in l2 layout (h, t, i):             tiles of the scores accumulate in registers
+        tile t: 8
+        keep s in register
+        tile d: 1
+        tile i: 1 -> lane
+        compute
+    keep p in l2 layout (h, t, i)
+    tile d: 8                                  so do tiles of the result
+    keep o in register
+    tile t: 1
+    tile i: 1 -> lane
+    compute
+
+ROWS_IN_LANES   no lane waits for another: maxima and sums over the keys are those of vectors, and products need no transposed
+                keys. Queries are transposed once, results when they are stored.
+KNOWN_SIZES     sizes must be numbers: buffers hold a tile of all features, and fewer rows than lanes leave lanes idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....dsl import syntax
+from ....dsl.device import Device
+from ....dsl.errors import UserError
+from ....dsl.op import Op
+from ....dsl.values import loads
+from ...lower.lowering_context import LoweringContext
+from ...lower.reductions.dependent_reductions import dependences
+from ...lower.spec import Focus
+from ...plan.computations import Computation, computation_extents, plain_index
+from ...schedule.candidate import Candidate, Lines
+from ..line_builders import modifier, move_with_layout, tile_text
+from .default_nests import cores_and_lanes
+
+VECTORS = 2  # vectors: of rows, side by side [tried; test_lines_of_attention]
+KEYS = 64  # keys: of an iteration [tried; test_lines_of_attention]
+FEW_REGISTERS = 16  # registers: with so many, tiles are half as high [tried; test_lines_of_attention]
+HIGH = 8  # rows of a register tile: of keys, or of features [tried; test_lines_of_attention]
+LEAST_KEYS = 32  # keys: for a pass to pay [estimate; test_where_it_does_not_pay]
+ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_where_it_does_not_pay]
+
+
+@dataclass(frozen=True)
+class OnePass:
+    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces.
+
+    scores      products with rows and keys           values     what is computed of them for each row and key
+    sums        for each row, over the keys           products   with more indices than the rows
+    """
+
+    rows: tuple[str, ...]
+    key: str
+    statistic: Computation
+    scores: tuple[Computation, ...]
+    values: tuple[Computation, ...]
+    sums: tuple[Computation, ...]
+    products: tuple[Computation, ...]
+
+    @property
+    def extents(self) -> dict[str, int | None]:
+        every = (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
+        return {i: e.constant for w in every for i, e in computation_extents(w).items()}
+
+
+def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
+    """None where the computations are something else."""
+    statistics = [w for w in computations if w.reduction is not None and w.reduction.kind in ("max", "min")]
+    if len(statistics) != 1 or len(statistics[0].reduced) != 1 or not statistics[0].indices:
+        return None
+    (statistic,) = statistics
+    rows, (key,) = statistic.indices, statistic.reduced
+    both = {*rows, key}
+    scores = tuple(w for w in computations if w.reduction is not None and set(w.indices) == both)
+    values = tuple(w for w in computations if w.reduction is None and set(w.indices) == both)
+    over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
+    sums = tuple(w for w in over if set(w.indices) == set(rows))
+    products = tuple(w for w in over if w not in sums)
+    found = OnePass(rows, key, statistic, scores, values, sums, products)
+    finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
+    if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
+        return None
+    if len({tuple(i for i in w.indices if i not in rows) for w in products}) > 1:
+        return None
+    try:
+        chain = dependences(Focus(computations, {}, "", "", {}), key, None)
+    except UserError:
+        return None
+    return found if {d.reduction.name for d in chain} >= {w.name for w in over if _reads_values(w, found)} and chain else None
+
+
+def _reads_values(w: Computation, found: OnePass) -> bool:
+    made = {t for x in (*found.values, found.statistic) for t in x.targets}
+    return any(ld.tensor in made for ld in loads(w.value))
+
+
+def kept_intermediates(op: Op) -> frozenset[str]:
+    """Intermediates that depend on a reduction, and that others read.
+
+    Of the reductions that one pointwise statement reads at its own indices the last is none: it is the accumulator of what the
+    statement computes.
+    """
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    reads = {s.target: {ld.tensor for ld in loads(s.value)} for s in op.statements}
+    reduced = {s.target for s in op.statements if s.reduction is not None}
+    dependent = set(reduced)
+    for s in op.statements:
+        dependent |= {s.target} if not dependent.isdisjoint(reads[s.target]) else set()
+    out = set()
+    for s in op.statements:
+        readers = [x for x in op.statements if s.target in reads[x.target]]
+        rides = s.target in reduced and all(
+            x.reduction is None and x.indices == s.indices and s.target == _last(op, reads[x.target] & reduced, x.indices)
+            for x in readers
+        )
+        if s.target in inner & dependent and readers and not rides:
+            out.add(s.target)
+    return frozenset(out)
+
+
+def _last(op: Op, names: set[str], indices: tuple[str, ...]) -> str:
+    """The last of the statements with these names and indices."""
+    return next((s.target for s in reversed(op.statements) if s.target in names and s.indices == indices), "")
+
+
+def one_pass_lines(device: Device, computations: tuple[Computation, ...], ctx: LoweringContext | None = None) -> Lines | None:
+    """The lines of the pass; None where it is none, its sizes are not known, or no cache holds its buffers (KNOWN_SIZES)."""
+    levels, found = cores_and_lanes(device), one_pass_of(computations)
+    if levels is None or found is None:
+        return None
+    cores, lane = levels
+    extents, last = found.extents, found.rows[-1]
+    dtype = found.statistic.value.dtype.compute
+    registers = device.memories[-1].registers
+    width = max(1, (lane.bytes or 1) // dtype.bytes)
+    if None in extents.values() or registers is None or dtype.kind != "float":
+        return None
+    known = {i: n or 0 for i, n in extents.items()}
+    if known[last] < width or known[found.key] < LEAST_KEYS or 0 in known.values():
+        return None
+    across = VECTORS * width
+    high = HIGH if registers[0] > FEW_REGISTERS else HIGH // 2
+    staged = _staged(found)
+    more = [tuple(i for i in w.indices if i not in found.rows) for w in found.products]
+    cells = [prod(known[i] for i in axes if i not in found.rows) for _, axes in staged]
+    cells += [prod(known[i] for i in x) for x in more] + [KEYS] * (len(found.scores) + len(found.values))
+    need = sum(cells) * across * dtype.bytes
+    near = (m for m in device.memories if m.level == cores.name and m.capacity and need <= ROOM * m.capacity)
+    memory = min(near, key=lambda m: m.capacity or 0, default=None)
+    if memory is None:
+        return None
+    return _lines(device, found, cores.name, lane.name, memory.name, across, high, staged)
+
+
+def _staged(found: OnePass) -> list[tuple[str, tuple[str, ...]]]:
+    """Tensors with rows that scores read, with their indices: lanes read neighbours of them where rows are last."""
+    out: dict[str, tuple[str, ...]] = {}
+    for w in found.scores:
+        for ld in loads(w.value):
+            axes = tuple(plain_index(e) for e in ld.indices)
+            if found.rows[-1] in axes and None not in axes and len(set(axes)) == len(axes) and ld.otherwise is None:
+                out[ld.tensor] = tuple(str(i) for i in axes)
+    return list(out.items())
+
+
+def _lines(
+    device: Device,
+    found: OnePass,
+    core: str,
+    lane: str,
+    memory: str,
+    across: int,
+    high: int,
+    staged: list[tuple[str, tuple[str, ...]]],
+) -> Lines:
+    register, last = device.memories[-1].name, found.rows[-1]
+    vector = tile_text((last, 1), level=lane)
+
+    def rows_last(axes: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(i for i in axes if i != last), last)
+
+    def kept(w: Computation, where: str, block: Lines | None = None) -> syntax.Keep:
+        layout = tuple(syntax.Name(i) for i in rows_last(w.indices)) if where == memory else ()
+        modifiers = (syntax.Modifier("layout", layout),) if layout else ()
+        return syntax.Keep((_name(w, found),), where, block=block, modifiers=modifiers)
+
+    lines: list[syntax.Line] = [tile_text(*((i, across if i == last else 1) for i in found.rows), level=core)]
+    lines += [move_with_layout(tensor, memory, rows_last(axes)) for tensor, axes in staged]
+    lines += [kept(w, register) for w in (found.statistic, *found.sums)]
+    lines += [kept(w, memory) for w in found.products]
+    lines.append(tile_text((found.key, KEYS), modifiers=modifier("online")))
+    for w in found.scores:
+        loop = [tile_text((i, 1)) for i in w.reduced]
+        inner = (tile_text((found.key, high)), syntax.Keep((_name(w, found),), register), *loop, vector, syntax.Compute())
+        lines.append(kept(w, memory, inner))
+    lines += [kept(w, memory) for w in found.values]
+    for w in found.products[:1]:
+        more = [i for i in w.indices if i not in found.rows]
+        lines.append(tile_text(*((i, high if i == more[-1] else 1) for i in more)))
+        lines.append(syntax.Keep(tuple(_name(x, found) for x in found.products), register))
+    return (*lines, tile_text((found.key, 1)), vector, syntax.Compute())
+
+
+def _name(w: Computation, found: OnePass) -> str:
+    """The tensor of it that others read, else that it stores."""
+    read = {t for x in (found.statistic, *found.scores, *found.values, *found.sums, *found.products) for t in x.reads}
+    return next((t for t in w.targets if t in read), w.targets[-1])
+
+
+def one_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
+    lines = one_pass_lines(ctx.device, computations)
+    return [] if lines is None else [Candidate(lambda: lines, about="one pass, a row for each lane", template="one pass")]

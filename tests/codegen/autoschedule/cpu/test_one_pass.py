@@ -1,0 +1,128 @@
+"""The compiler's own schedule for attention on CPUs, where sizes are known: one launch, right, and only where it pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.verify.verify_program import verify
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
+
+OPS = """import std.ops.attention
+op with_lse[M, N, D, E](q: f32[M, D], k: f32[N, D], v: f32[N, E], bias: f32[M, N]) -> (o: f32[M, E], y: f32[M]):
+    s[i, t] = (sum(d) q[i, d] * k[t, d]) * 0.25 + bias[i, t]
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, e] = (sum(t) p[i, t] * v[t, e]) / l[i]
+    y[i] = m[i] + log(l[i])
+op cross_entropy[M, N, K](A: f32[M, K], W: f32[N, K], c: i32[M]) -> (y: f32[M]):
+    z[i, t] = sum(k) A[i, k] * W[t, k]
+    m[i] = max(t) z[i, t]
+    l[i] = sum(t) exp(z[i, t] - m[i])
+    g[i] = sum(t) where(c[i] == t, z[i, t], 0.0)
+    y[i] = m[i] + log(l[i]) - g[i]
+op least[M, N, K](A: f64[M, K], W: f64[N, K]) -> (y: f64[M]):
+    z[i, t] = sum(k) A[i, k] * W[t, k]
+    m[i] = min(t) z[i, t]
+    l[i] = sum(t) exp(m[i] - z[i, t])
+    y[i] = m[i] - log(l[i])
+op squares[M, N, K](A: f32[M, K], W: f32[N, K]) -> (y: f32[M]):
+    z[i, t] = sum(k) A[i, k] * W[t, k]
+    m[i] = max(t) z[i, t]
+    l[i] = sum(t) (z[i, t] - m[i]) * (z[i, t] - m[i])
+    y[i] = m[i] + l[i]
+"""
+HEADS = {"H": 2, "Q": 37, "T": 70, "D": 12}
+ROWS = {"M": 35, "N": 67, "K": 5}
+CASES = {
+    "attention": (HEADS,),
+    "attention_f32": (HEADS, {**HEADS, "Q": 16, "T": 64, "D": 8}, {"H": 1, "Q": 33, "T": 33, "D": 1}),
+    "causal_attention": (HEADS, {**HEADS, "Q": 40, "T": 40}),
+    "grouped_attention": ({**HEADS, "G": 3},),
+    "with_lse": ({"M": 35, "N": 67, "D": 5, "E": 11},),
+    "cross_entropy": (ROWS,),
+    "least": (ROWS,),
+}
+
+
+def compiled(name: str, device: str, sizes: dict[str, int], schedule: str = "") -> CompiledProgram:
+    module = loads(OPS + (f"schedule s for {name}:\n    {schedule}\n" if schedule else ""))
+    chosen = module.schedules["s"] if schedule else None
+    return compile_program(module, specialise(module.ops[name], sizes), chosen, module.device(device))
+
+
+@pytest.mark.parametrize("device", ["cpu:generic", "cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("name", CASES)
+def test_right_in_one_launch(name: str, device: str) -> None:
+    op = loads(OPS).ops[name]
+    for sizes in CASES[name]:
+        made = compiled(name, device, sizes)
+        converted = 3 if name == "attention" else 0  # operands of f16, which the products read many times
+        assert len(made.program.launches) == 1 + converted
+        assert " online" in made.schedule
+        rng = np.random.default_rng(sum(sizes.values()))
+        shapes = {t: [e.evaluate(sizes) for e in t.shape] for t in op.inputs}
+        arrays = [
+            rng.integers(0, sizes.get("N", 1), s) if t.dtype.kind == "int" else rng.standard_normal(s)
+            for t, s in shapes.items()
+        ]
+        arrays = [a.astype(t.dtype.numpy) for a, t in zip(arrays, op.inputs, strict=True)]
+        results = interpret(made.program, {t.name: a for t, a in zip(op.inputs, arrays, strict=True)}, finite={"core": 3})
+        exact = reference(op, exact=True)(*arrays)
+        for got, (value, bound) in zip(results.values(), exact if len(op.outputs) > 1 else (exact,), strict=True):
+            assert (np.abs(got.astype(float) - value) <= bound).all()
+
+
+def test_each_point_counts_once() -> None:
+    made = compiled("with_lse", "cpu:avx2", {"M": 17, "N": 40, "D": 3, "E": 5})
+    verify(made.program, specialise(loads(OPS).ops["with_lse"], {"M": 17, "N": 40, "D": 3, "E": 5}))
+
+
+@pytest.mark.parametrize(
+    ("device", "rows", "high", "cache"), [("cpu:avx512", 32, 8, "l2"), ("cpu:avx2", 16, 4, "l1"), ("cpu:generic", 8, 4, "l1")]
+)
+def test_lines_of_attention(device: str, rows: int, high: int, cache: str) -> None:
+    lines = compiled("attention_f32", device, {"H": 8, "Q": 512, "T": 512, "D": 64}).schedule.splitlines()
+    assert [x for x in lines[1:] if not x.startswith("        ")] == [
+        f"    tile h: 1, i: {rows} -> core",
+        f"    move q -> {cache} layout (h, d, i):",
+        "    keep m in register",
+        "    keep l in register",
+        f"    keep o in {cache} layout (h, d, i)",
+        "    tile t: 64 online",
+        f"    keep s in {cache} layout (h, t, i):",
+        f"    keep p in {cache} layout (h, t, i)",
+        f"    tile d: {high}",
+        "    keep o in register",
+        "    tile t: 1",
+        "    tile i: 1 -> lane",
+        "    compute",
+    ]
+    assert f"        tile t: {high}" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "schedule"),
+    [
+        ("attention_f32", {}, ""),  # buffers hold a tile of all features
+        ("attention_f32", {"H": 8, "Q": 7, "T": 4096, "D": 64}, ""),  # lanes would idle
+        ("attention_f32", {"H": 8, "Q": 64, "T": 31, "D": 64}, ""),  # one iteration
+        ("attention_f32", {"H": 8, "Q": 64, "T": 64, "D": 4096}, ""),  # no cache of a core has room
+        ("attention_f32", HEADS, "tile i: 8 -> core\n    auto"),  # the author has begun
+        ("squares", ROWS, ""),  # no correction makes it follow
+    ],
+)
+def test_where_it_does_not_pay(name: str, sizes: dict[str, int], schedule: str) -> None:
+    assert " online" not in compiled(name, "cpu:avx2", sizes, schedule).schedule
+
+
+@pytest.mark.parametrize(
+    ("change", "one_pass"), [({"T": 32}, True), ({"T": 31}, False), ({"D": 3000}, True), ({"D": 3100}, False)]
+)
+def test_limits(change: dict[str, int], one_pass: bool) -> None:
+    made = compiled("attention_f32", "cpu:avx512", {"H": 2, "Q": 64, "T": 64, "D": 64, **change})
+    assert (" online" in made.schedule) == one_pass
