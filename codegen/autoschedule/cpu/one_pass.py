@@ -21,6 +21,7 @@
 ROWS_IN_LANES   no lane waits for another: maxima and sums over the keys are those of vectors, and products need no transposed
                 keys. Queries are transposed once, results when they are stored.
 KNOWN_SIZES     sizes must be numbers: buffers hold a tile of all features, and fewer rows than lanes leave lanes idle.
+MANY_KEYS       transposing queries and results takes time with the features, and pays where there are many more keys.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ VECTORS = 2  # vectors: of rows, side by side [tried; test_lines_of_attention]
 KEYS = 64  # keys: of an iteration [tried; test_lines_of_attention]
 FEW_REGISTERS = 16  # registers: with so many, tiles are half as high [tried; test_lines_of_attention]
 HIGH = 8  # rows of a register tile: of keys, or of features [tried; test_lines_of_attention]
-LEAST_KEYS = 32  # keys: for a pass to pay [estimate; test_where_it_does_not_pay]
-ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_where_it_does_not_pay]
+KEYS_A_FEATURE = 8  # keys: for each feature, for a pass to pay [measured: online; test_limits]
+ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_limits]
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,9 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...], ctx: L
     if None in extents.values() or registers is None or dtype.kind != "float":
         return None
     known = {i: n or 0 for i, n in extents.items()}
-    if known[last] < width or known[found.key] < LEAST_KEYS or 0 in known.values():
+    features = {i for w in (*found.scores, *found.products) for i in w.all_indices} - {*found.rows, found.key}
+    least = KEYS_A_FEATURE * max(known[i] for i in features)
+    if known[last] < width or known[found.key] < least or 0 in known.values():
         return None
     across = VECTORS * width
     high = HIGH if registers[0] > FEW_REGISTERS else HIGH // 2
