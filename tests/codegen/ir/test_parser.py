@@ -28,7 +28,7 @@ from ...support.library.cases import library
 from ...support.library.ops import OPS
 from ...support.paths import DEVICES, STDLIB
 from ...support.random.cases import compiled, random_case
-from ...support.rotation import rotated
+from ...support.rotation import LONG, rotated
 
 SCHEDULES = STDLIB / "schedules"
 SKETCHES = [*DEVICES.glob("*sketches.sched"), *sorted(SCHEDULES.glob("*.sched"))]
@@ -76,10 +76,10 @@ def test_schedules(path: Path) -> None:
     assert done
 
 
-@pytest.mark.parametrize("first", range(0, 100, 50))
+@pytest.mark.parametrize("first", range(0, 200 if LONG else 50, 25))
 def test_random_schedules(first: int) -> None:
     done = 0
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 25):
         case = random_case(seed)
         try:
             program = compiled(case)[1].program

@@ -11,6 +11,8 @@ from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 
+from ....support.rotation import rotated
+
 OPS = """import std.ops.attention
 op with_lse[M, N, D, E](q: f32[M, D], k: f32[N, D], v: f32[N, E], bias: f32[M, N]) -> (o: f32[M, E], y: f32[M]):
     s[i, t] = (sum(d) q[i, d] * k[t, d]) * 0.25 + bias[i, t]
@@ -55,8 +57,7 @@ def compiled(name: str, device: str, sizes: dict[str, int], schedule: str = "") 
     return compile_program(module, specialise(module.ops[name], sizes), chosen, module.device(device))
 
 
-@pytest.mark.parametrize("device", ["cpu:generic", "cpu:avx2", "cpu:avx512"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "device"), rotated(CASES, ("cpu:avx2", "cpu:avx512", "cpu:generic")))
 def test_right_in_one_launch(name: str, device: str) -> None:
     op = loads(OPS).ops[name]
     for sizes in CASES[name]:
