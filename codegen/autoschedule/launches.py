@@ -17,7 +17,7 @@ from ..plan.computations import Computation, Output
 from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
-from .cpu.default_nests import row_statistics
+from .cpu.default_nests import cores_and_lanes, row_statistics
 from .cpu.one_pass import kept_intermediates, one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
@@ -58,8 +58,8 @@ def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]
 
 
 def _kept_in_one_pass(op: Op, device: Device) -> frozenset[str]:
-    """The intermediates of an op whose reductions one pass computes (`one_pass`); none for other ops."""
-    kept = kept_intermediates(op)
+    """The intermediates of an op whose reductions one pass computes (`one_pass`); none for other ops, and on GPUs."""
+    kept = kept_intermediates(op) if cores_and_lanes(device) is not None else frozenset()
     try:
         groups = group_launches(op, kept, precomputed_operands(op, device) - kept) if kept else ()
     except CircularLaunches:

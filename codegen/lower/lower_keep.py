@@ -106,16 +106,8 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         if keep.line is not None:
             check_modifiers(keep.line, keep_kind(keep.block is not None, name in read_here, w.reduction is not None, registers))
         check_kept_parts(low.ctx.device, w, keep)
-        if name in read_here and focus.views[name].form != "global":
-            raise HeldTwice(
-                f"`{name}` is kept by a line above, where others read it, and computed by the lines below",
-                keep.span,
-                help="leave one of the two lines out",
-            )
-        if name in read_here and keep.block is not None:
-            return compute_at(low, focus, keep, name, w)
         if name in read_here:
-            return _materialise(low, focus_with_copy(low, focus, name, w, keep.below), keep, name, w)
+            return _keep_for_readers(low, focus, keep, name, w)
         if w.name in focus.open_accumulators:
             return _held_already(low, focus, keep, w)
         if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.computations if x is not w):
@@ -131,6 +123,19 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         return lower_keep(low, focus, keep.but(names=(copy,)))
     known = {tensor_of(t) for w in focus.computations for t in w.names}
     raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=did_you_mean(name, known))
+
+
+def _keep_for_readers(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:
+    """What other computations in focus read. Raises HeldTwice where a line above keeps it for them."""
+    if focus.views[name].form != "global":
+        raise HeldTwice(
+            f"`{name}` is kept by a line above, where others read it, and computed by the lines below",
+            keep.span,
+            help="leave one of the two lines out",
+        )
+    if keep.block is not None:
+        return compute_at(low, focus, keep, name, w)
+    return _materialise(low, focus_with_copy(low, focus, name, w, keep.below), keep, name, w)
 
 
 def _read_when_done(low: Lowering, focus: Focus, w: Computation, node: Node) -> list[Stmt]:

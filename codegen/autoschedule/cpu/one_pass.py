@@ -66,6 +66,10 @@ class OnePass:
     sums: tuple[Computation, ...]
     products: tuple[Computation, ...]
 
+    def features(self, product: Computation) -> tuple[str, ...]:
+        """The indices of a product beside the rows."""
+        return tuple(i for i in product.indices if i not in self.rows)
+
     @property
     def extents(self) -> dict[str, int | None]:
         every = (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
@@ -89,7 +93,7 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
     if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
         return None
-    if len({tuple(i for i in w.indices if i not in rows) for w in products}) > 1:
+    if len({found.features(w) for w in products}) > 1:
         return None
     try:
         chain = dependences(Focus(computations, {}, "", "", {}), key, None)
@@ -132,9 +136,10 @@ def _last(op: Op, names: set[str], indices: tuple[str, ...]) -> str:
     return next((s.target for s in reversed(op.statements) if s.target in names and s.indices == indices), "")
 
 
-def one_pass_lines(device: Device, computations: tuple[Computation, ...], ctx: LoweringContext | None = None) -> Lines | None:
+def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lines | None:
     """The lines of the pass; None where it is none, its sizes are not known, or no cache holds its buffers (KNOWN_SIZES)."""
-    levels, found = cores_and_lanes(device), one_pass_of(computations)
+    levels = cores_and_lanes(device)
+    found = one_pass_of(computations) if levels is not None else None
     if levels is None or found is None:
         return None
     cores, lane = levels
@@ -152,9 +157,10 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...], ctx: L
     across = VECTORS * width
     high = HIGH if registers[0] > FEW_REGISTERS else HIGH // 2
     staged = _staged(found)
-    more = [tuple(i for i in w.indices if i not in found.rows) for w in found.products]
     cells = [prod(known[i] for i in axes if i not in found.rows) for _, axes in staged]
-    cells += [prod(known[i] for i in x) for x in more] + [KEYS] * (len(found.scores) + len(found.values))
+    cells += [prod(known[i] for i in found.features(w)) for w in found.products] + [KEYS] * (
+        len(found.scores) + len(found.values)
+    )
     need = sum(cells) * across * dtype.bytes
     near = (m for m in device.memories if m.level == cores.name and m.capacity and need <= ROOM * m.capacity)
     memory = min(near, key=lambda m: m.capacity or 0, default=None)
@@ -206,7 +212,7 @@ def _lines(
         lines.append(kept(w, memory, inner))
     lines += [kept(w, memory) for w in found.values]
     for w in found.products[:1]:
-        more = [i for i in w.indices if i not in found.rows]
+        more = found.features(w)
         lines.append(tile_text(*((i, high if i == more[-1] else 1) for i in more)))
         lines.append(syntax.Keep(tuple(_name(x, found) for x in found.products), register))
     return (*lines, tile_text((found.key, 1)), vector, syntax.Compute())
