@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
+from ...dsl.source import Span
 from ..ir.program import Program
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] =
     if dialect not in DIALECTS:
         raise InternalError(f"there is no dialect {dialect}, only {', '.join(DIALECTS)}")
     return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
+
+
+def line_spans(program: Program, dialect: str) -> dict[int, Span]:
+    """Lines of the text that `emit` gives, from 1 on, each with the part of the schedule that it was printed for. A line that
+    was printed for none, as a brace is, is left out."""
+    return import_module(f".{DIALECTS[dialect]}", __package__).line_spans(program)
 
 
 def launches(program: Program, dialect: str) -> tuple[KernelSource, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.index.expr import Expr, ceildiv
+from ...dsl.source import Span
 from ...dsl.support.amounts import bytes_text
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
@@ -53,6 +54,7 @@ class TracedLine:
     specs   the specs after the line, as text
     effect  the effect of the line in numbers, as text
     scope   the focus after the line, or None
+    span    the line's own, by which statements know it; None for a launch
     """
 
     line: str
@@ -60,6 +62,7 @@ class TracedLine:
     specs: tuple[str, ...]
     effect: str = ""
     scope: TraceScope | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,8 @@ class ScheduleTrace:
 
 def _traced(e: _Entry) -> TracedLine:
     specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
-    line = e.line if isinstance(e.line, str) else line_head(e.line)
-    return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None)
+    line, span = (e.line, None) if isinstance(e.line, str) else (line_head(e.line), e.line.span)
+    return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None, span)
 
 
 def _scope(now: _Moment) -> TraceScope:

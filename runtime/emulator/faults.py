@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ...codegen.emit.emitted_lines import EmittedLine
 from ...codegen.ir.program import Program
 from ...codegen.ir.tile_ir import Alloc, Buffer, Call, Store
 from ...codegen.ir.tile_visitors import statements
@@ -13,7 +14,7 @@ from ...dsl.errors import emulate as errors
 from ...dsl.index.expr import Atom, Expr, Fn
 from .observer_records import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
 from .report import most_shared, most_threads
-from .source_map import EmittedLine, SourceMap, plain_name
+from .source_map import SourceMap, plain_name
 
 _MOST = 12  # errors that are shown
 _DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}

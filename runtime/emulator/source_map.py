@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...codegen.emit.emitted_lines import NOWHERE, EmittedLine, EmittedLines
 from ...codegen.name_mangling import mangle
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
@@ -15,18 +14,6 @@ from .dwarf_lines import line_table
 
 _DECLARED = re.compile(r"\w+\* (\w+) = (?:\(\w+ ?\*\))?\(?(\w+)(?: \+ (\d+)\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True)
-class EmittedLine:
-    """`line`: of the emitted text, from 1 on, 0 when not known; `span`: of the schedule."""
-
-    line: int
-    text: str
-    span: Span | None
-
-
-NOWHERE = EmittedLine(0, "", None)
 
 
 class SourceMap:
@@ -37,36 +24,20 @@ class SourceMap:
     """
 
     def __init__(self, library: Path, source: str, file: str, spans: Mapping[int, Span]) -> None:
-        self._library, self._file, self._spans = library, file, spans
-        self._lines = source.splitlines()
+        self._library, self._file = library, file
+        self._emitted = EmittedLines(source, spans)
 
     def of(self, site: int) -> EmittedLine:
         """The place of the instruction before `site`, a return address: that of the kernel, where functions are inlined."""
         if site <= 0:
             return NOWHERE
-        lines = [p.line for p in line_table(self._library).places(site - 1) if p.file == self._file]
-        known = [n for n in lines if n in self._spans]
-        best = known[-1] if known else lines[-1] if lines else 0
-        if not 0 < best <= len(self._lines):
-            return NOWHERE
-        return EmittedLine(best, self._lines[best - 1].strip(), self._span(best))
-
-    def _span(self, line: int) -> Span | None:
-        """What stands for no part of the schedule, as barriers do, stands for what comes after it."""
-        at = bisect_left(self._known, line)
-        if at == len(self._known) or "}" in (x[:1] for x in self._lines[line - 1 : self._known[at] - 1]):
-            return None
-        return self._spans[self._known[at]]
-
-    @cached_property
-    def _known(self) -> list[int]:
-        return sorted(self._spans)
+        return self._emitted.of([p.line for p in line_table(self._library).places(site - 1) if p.file == self._file])
 
     def meant(self, line: int) -> set[str]:
         """The buffers of shared memory that a line of the text has pointers into, by the names of their first pointers."""
-        if not 0 < line <= len(self._lines):
+        if not 0 < line <= len(self._emitted.texts):
             return set()
-        return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}
+        return {self._roots[w] for w in _WORD.findall(self._emitted.texts[line - 1]) if w in self._roots}
 
     def settled(self, line: int, buffer: str, offset: int) -> tuple[str, int]:
         """RIGHT_BUFFER: a byte of shared memory, told as one of some buffer there, as one of the buffer that the line means.
@@ -86,7 +57,7 @@ class SourceMap:
         different ones is left out."""
         roots: dict[str, str] = {}
         apart: set[str] = set()
-        for line in self._lines:
+        for line in self._emitted.texts:
             found = _DECLARED.search(line)
             if found is None:
                 continue
@@ -98,7 +69,7 @@ class SourceMap:
     @cached_property
     def _starts(self) -> dict[str, int]:
         starts: dict[str, int] = {}
-        for line in self._lines:
+        for line in self._emitted.texts:
             found = _DECLARED.search(line)
             if found is not None and found[2] == "m_shared":
                 at = int(found[3] or 0)

@@ -29,6 +29,9 @@ _NEWEST, _OLDEST = 25, 17  # of the system's clangs that are looked for by numbe
 _FRONT = ("clang", "-cc1", "-triple", "amdgcn-amd-amdhsa", "-aux-triple", "x86_64-unknown-linux-gnu", "-fcuda-is-device")
 _DRIVER = ("--cuda-device-only", "--no-gpu-bundle-output")
 
+# Machine code knows the lines of its text, for profilers. The compiler makes the same code.
+_LINES = "line-tables-only"
+
 
 @dataclass(frozen=True)
 class Clang:
@@ -66,9 +69,19 @@ class Clang:
         """Of a compilation for the GPU alone."""
         flags = ["-x", "hip", "-O3", *FLAGS, "-DANDIRON_DEVICE_ONLY", "-Wall", "-fno-caret-diagnostics"]
         if self.kind == "zig":
-            return [*_FRONT, "-target-cpu", arch, "-mrelocation-model", "pic", "-pic-level", "1", *flags]
+            return [
+                *_FRONT,
+                "-target-cpu",
+                arch,
+                "-mrelocation-model",
+                "pic",
+                "-pic-level",
+                "1",
+                f"-debug-info-kind={_LINES}",
+                *flags,
+            ]
         alone = () if self.kind == "rocm" else ("-nogpuinc", "-nogpulib")
-        return [*_DRIVER, *alone, f"--offload-arch={arch}", *flags]
+        return [*_DRIVER, *alone, f"--offload-arch={arch}", f"-g{_LINES}", *flags]
 
     def link(self, sources: list[Path], arch: str, library: Path) -> None:
         """A shared library of texts with their launchers. Raises CompilerFailed."""

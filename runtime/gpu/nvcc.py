@@ -15,6 +15,9 @@ from .device_code import CompilerOutput
 from .pip_tools import cuda_commands
 from .ptxas import parse_ptxas
 
+LINES = "-lineinfo"
+"""Machine code knows the lines of its text, for profilers. ptxas makes the same code."""
+
 
 @dataclass(frozen=True)
 class Nvcc:
@@ -30,13 +33,13 @@ class Nvcc:
         """Raises CompilerFailed."""
         source, out = folder / "kernel.cu", folder / f"kernel.{form}"
         source.write_text(text, encoding="utf-8")
-        flags = [*FLAGS, "-DANDIRON_DEVICE_ONLY", f"-arch={arch}", f"-{form}", "-Xptxas", "-v", "-o", out.name]
+        flags = [*FLAGS, LINES, "-DANDIRON_DEVICE_ONLY", f"-arch={arch}", f"-{form}", "-Xptxas", "-v", "-o", out.name]
         usage, words = parse_ptxas(run_command([self.command, *flags, source.name], folder, self.version))
         return CompilerOutput(out.read_bytes(), usage, words)
 
     def link(self, sources: list[Path], arch: str, library: Path) -> None:
         """A shared library of texts with their launchers. Raises CompilerFailed."""
-        flags = [*FLAGS, f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC", "-o", str(library)]
+        flags = [*FLAGS, LINES, f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC", "-o", str(library)]
         run_command([self.command, *flags, *map(str, sources)], library.parent, self.version)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from ...codegen.emit.gpu.cuda import FLAGS
 from ...dsl.errors.target import CompilerFailed
 from .device_code import CompilerOutput
+from .nvcc import LINES
 from .pip_tools import nvidia_folders
 from .ptxas import parse_ptxas
 
@@ -40,7 +41,7 @@ class Nvrtc:
         lib, program = self.library, ctypes.c_void_p()
         self._check(lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None), "")
         try:
-            flags = [*FLAGS, "-DANDIRON_DEVICE_ONLY", f"--gpu-architecture={arch}", "--ptxas-options=-v"]
+            flags = [*FLAGS, LINES, "-DANDIRON_DEVICE_ONLY", f"--gpu-architecture={arch}", "--ptxas-options=-v"]
             words = (ctypes.c_char_p * len(flags))(*(f.encode() for f in flags))
             status = lib.nvrtcCompileProgram(program, len(flags), words)
             log = self._bytes("ProgramLog", program).decode(errors="replace")

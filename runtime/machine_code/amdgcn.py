@@ -13,6 +13,8 @@ from .instruction import Instruction
 _FUNCTION = re.compile(r"([A-Za-z_]\w*):")
 _LABEL = re.compile(r"(\.LBB\w+):")
 _END = re.compile(r"\.Lfunc_end\d+:")
+_LOC = re.compile(r"\s+\.loc\s.*?;(.*)")
+_LINE = re.compile(r":(\d+):\d+")  # of each place in the comment of a `.loc`, from the inside out
 _CODE = re.compile(r"\s+([a-z]\w+)\s*(.*)")
 
 # The first that matches counts.
@@ -51,26 +53,29 @@ def amdgcn_class(i: Instruction) -> str:
 
 def parse_amdgcn(text: str) -> dict[str, tuple[Instruction, ...]]:
     """The instructions of each function. Their addresses are the lines of the text, from 1."""
-    functions: dict[str, list[tuple[int, str, str]]] = {}
+    functions: dict[str, list[tuple[int, str, str, tuple[int, ...]]]] = {}
     labels: dict[str, int] = {}
-    now: list[tuple[int, str, str]] | None = None
+    now: list[tuple[int, str, str, tuple[int, ...]]] | None = None
+    lines: tuple[int, ...] = ()
     waiting: list[str] = []
     for number, row in enumerate(text.splitlines(), 1):
+        if match := _LOC.match(row):
+            lines = tuple(map(int, _LINE.findall(match[1])))
         row = row.partition(";")[0].rstrip()
         if _END.match(row):
             now = None
         elif match := _FUNCTION.match(row):
-            now = functions.setdefault(match[1], [])
+            now, lines = functions.setdefault(match[1], []), ()
         elif match := _LABEL.match(row):
             waiting.append(match[1])
         elif now is not None and (match := _CODE.match(row)):
             labels |= dict.fromkeys(waiting, number)
             waiting = []
-            now.append((number, match[1], match[2]))
+            now.append((number, match[1], match[2], lines))
     return {name: tuple(_instruction(*x, labels) for x in code) for name, code in functions.items() if code}
 
 
-def _instruction(line: int, opcode: str, operands: str, labels: dict[str, int]) -> Instruction:
+def _instruction(line: int, opcode: str, operands: str, lines: tuple[int, ...], labels: dict[str, int]) -> Instruction:
     branch = opcode.startswith(("s_branch", "s_cbranch"))
     return Instruction(
         line,
@@ -81,4 +86,5 @@ def _instruction(line: int, opcode: str, operands: str, labels: dict[str, int]) 
         conditional=opcode.startswith("s_cbranch"),
         ends=opcode.startswith(("s_endpgm", "s_setpc")),
         calls=opcode.startswith("s_swappc"),
+        lines=lines,
     )

@@ -26,6 +26,7 @@ class Instruction:
     write_barrier  the scoreboard that is set until the result is written
     read_barrier   the one that is set until the operands are read
     waits          scoreboards that must be clear at its issue
+    lines          of the emitted text, from 1 on: its own, then that of the call that this was inlined at, and so on outwards
     """
 
     address: int
@@ -40,6 +41,7 @@ class Instruction:
     write_barrier: int | None = None
     read_barrier: int | None = None
     waits: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
 
     @property
     def base(self) -> str:

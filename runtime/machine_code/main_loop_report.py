@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...codegen.abi import programs
-from ...codegen.emit.printers import launches
+from ...codegen.emit.emitted_lines import EmittedLines
+from ...codegen.emit.printers import launches, line_spans
 from ...codegen.lower.schedule_trace import bytes_text
 from ...dsl.device import Device
-from ...dsl.errors.target import NoDisassembler
-from ..gpu.clang import Clang
-from ..gpu.device_code import DeviceCode
 from ..gpu.resource_usage import ResourceUsage, resource_usage
-from ..gpu.toolchains import find_toolchain
 from ..variant import Variant
-from .amdgcn import amdgcn_class, parse_amdgcn
+from .amdgcn import amdgcn_class
 from .classes import CLASSES
 from .control_flow import basic_blocks, iteration, main_loop
 from .instruction import Instruction
-from .nvdisasm import disassemble
-from .parse_sass import parse_sass
+from .read_machine_code import read_machine_code
 from .replay import ISSUED, NOT_SELECTED, Replay, pipe_cycles, replay
 from .sass_classes import sass_class
+from .schedule_lines import ScheduleLineCost, schedule_line_costs
 from .sm_figures import LANES, SmFigures, Work
 
 MOST_LINES = 3  # instructions: of the costliest stall that are shown [limit]
@@ -77,6 +72,7 @@ class MainLoopReport:
     read       bytes that all warps of an SM read from global memory in one iteration
     from_dram  cycles that these take if no cache has them
     model      None where a figure is lacking, as `note` says
+    by_line    what the lines of the schedule cost, the costliest first
     """
 
     kernel: str
@@ -95,6 +91,7 @@ class MainLoopReport:
     from_dram: float | None
     model: CycleCount | None
     note: str = ""
+    by_line: tuple[ScheduleLineCost, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,7 +116,7 @@ class MainLoopReport:
             dram = f"; {self.from_dram:,.0f} cycles from memory if no cache has them" if self.from_dram else ""
             rows.append(("reads", f"{self.read:,} bytes an SM{dram}"))
         if self.model is None:
-            return [*rows, ("note", self.note)]
+            return [*rows, ("note", self.note), *self._line_rows()]
         m = self.model
         rows.append(("iteration", f"{m.cycles:,.0f} cycles of {_times(m.warps, 'warp')}, by the cycle model"))
         rows.append(("busy", ", ".join(f"{name} {share:.0%}" for name, share in m.busy.items())))
@@ -127,7 +124,15 @@ class MainLoopReport:
         for n, line in enumerate(m.lines):
             cause = f" (waits for {', '.join(line.waits_for)})" if line.waits_for else ""
             rows.append(("costs most" if n == 0 else "", f"{m.worst}, {line.cycles:,.0f} cycles at {line.instruction}{cause}"))
-        return rows
+        return [*rows, *self._line_rows()]
+
+    def _line_rows(self) -> Iterator[tuple[str, object]]:
+        whole = self.model.cycles if self.model else self.instructions
+        shown = [c for c in self.by_line if (c.instructions if c.cycles is None else c.cycles) >= LEAST_SHARE * whole]
+        for n, c in enumerate(shown):
+            share = f"{c.instructions / whole:.0%}" if c.cycles is None else f"{c.cycles / whole:.0%} of the cycles"
+            where = f"  ({c.place})" if c.place else ""
+            yield "by line" if n == 0 else "", f"{share}, {_times(c.instructions, 'instruction')}: {c.line}{where}"
 
 
 def _times(n: int, name: str) -> str:
@@ -141,33 +146,16 @@ def main_loop_reports(variant: Variant, sizes: Mapping[str, int]) -> list[MainLo
 
     Raises NoDisassembler, NoCompiler, CompilerFailed.
     """
-    read = {"cuda": _sass, "hip": _amdgcn}.get(variant.target.family.toolchain)
-    if read is None:
-        raise NoDisassembler(
-            f"machine code for {variant.target.name} is not read", help="`--sass` is for GPUs: --target cuda:sm_80"
-        )
+    functions = read_machine_code(variant)
     usage = resource_usage(variant)
-    functions = read(variant)
     grid = _blocks(variant, sizes)
     device = variant.program.device
-    class_of, figures = (sass_class, SmFigures(device)) if read is _sass else (amdgcn_class, None)
+    emitted = EmittedLines(variant.source, line_spans(variant.program, variant.target.family.dialect))
+    class_of, figures = (sass_class, SmFigures(device)) if variant.target.family.toolchain == "cuda" else (amdgcn_class, None)
     return [
-        main_loop_report(functions[u.kernel], u, _resident(u, grid.get(u.kernel), device), class_of, figures) for u in usage
+        main_loop_report(functions[u.kernel], u, _resident(u, grid.get(u.kernel), device), class_of, figures, emitted)
+        for u in usage
     ]
-
-
-def _sass(variant: Variant) -> dict[str, tuple[Instruction, ...]]:
-    code = variant.load()
-    assert isinstance(code, DeviceCode)
-    return parse_sass(disassemble(code.data))
-
-
-def _amdgcn(variant: Variant) -> dict[str, tuple[Instruction, ...]]:
-    """By a second run of the compiler, which prints what it otherwise assembles."""
-    compiler = find_toolchain(variant.target)
-    assert isinstance(compiler, Clang)
-    with TemporaryDirectory(prefix="andiron-") as folder:
-        return parse_amdgcn(compiler.assembly(variant.source, variant.target.arch, Path(folder)))
 
 
 def _blocks(variant: Variant, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -197,6 +185,7 @@ def main_loop_report(
     blocks: int,
     class_of: Callable[[Instruction], str],
     figures: SmFigures | None,
+    emitted: EmittedLines,
 ) -> MainLoopReport:
     """The report of one kernel.
 
@@ -205,12 +194,13 @@ def main_loop_report(
     blocks    resident on an SM or CU
     class_of  an instruction's class
     figures   for the cycle model; None for a GPU whose instructions do not state their schedule
+    emitted   the text that was compiled
     """
     flow = basic_blocks(code)
     loop, around = main_loop(code, flow, class_of)
     path = iteration(code, flow, loop)
     counts = Counter(class_of(i) for i in path)
-    model, note, read, dram = None, "", 0, None
+    model, note, read, dram, spent = None, "", 0, None, None
     if figures is None:
         note = "no cycle model: instructions of AMD's do not state their schedule"
     elif not figures.known:
@@ -223,7 +213,9 @@ def main_loop_report(
             note = f"no cycle model: {figures.device.name} has no figures for {', '.join(unknown)}"
         else:
             warps = -(-usage.threads // LANES)
-            model = cycle_count(path, known, warps, blocks, figures)
+            found = replay(path, known, warps, blocks, figures)
+            model = cycle_count(path, known, found, warps * blocks, figures)
+            spent = [sum(n for (place, _), n in found.stalls.items() if place == p) for p in range(len(path))]
             read, dram = sum(w.l2 for w in known) * warps * blocks, figures.dram_bytes
     return MainLoopReport(
         usage.kernel,
@@ -242,13 +234,15 @@ def main_loop_report(
         read / dram if read and dram else None,
         model,
         note,
+        schedule_line_costs(path, spent, emitted),
     )
 
 
-def cycle_count(path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures) -> CycleCount:
-    """What the model says of `blocks` blocks of so many warps."""
-    found = replay(path, works, warps, blocks, figures)
-    every, least = warps * blocks, LEAST_SHARE * found.cycles
+def cycle_count(
+    path: Sequence[Instruction], works: Sequence[Work], found: Replay, every: int, figures: SmFigures
+) -> CycleCount:
+    """What the model says of so many warps."""
+    least = LEAST_SHARE * found.cycles
     busy = pipe_cycles(works, every, figures.schedulers)
     busy["issue slots"] = len(path) * -(-every // figures.schedulers)
     busy["l2"] = sum(w.l2 for w in works) * every / figures.l2_bytes

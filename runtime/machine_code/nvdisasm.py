@@ -18,7 +18,10 @@ NAME = "nvdisasm"
 
 
 def disassemble(cubin: bytes) -> str:
-    """The instructions of a cubin, each with its bits in hexadecimal. Raises NoDisassembler, CompilerFailed."""
+    """The instructions of a cubin, each with its bits in hexadecimal, and their lines of the text.
+
+    Raises NoDisassembler, CompilerFailed.
+    """
     command = find_nvdisasm()
     if command is None:
         raise NoDisassembler(
@@ -27,7 +30,7 @@ def disassemble(cubin: bytes) -> str:
         )
     with TemporaryDirectory(prefix="andiron-") as folder:
         (Path(folder) / "kernel.cubin").write_bytes(cubin)
-        return run_command([command, "-hex", "-c", "kernel.cubin"], Path(folder), NAME)
+        return run_command([command, "-hex", "-c", "-gi", "kernel.cubin"], Path(folder), NAME)
 
 
 def find_nvdisasm() -> str | None:

@@ -15,40 +15,49 @@ _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LABEL = re.compile(r"(\.L_\w+):")
 _CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/")
+_LINE = re.compile(r'\s*//## File ".*?", line (\d+)')
 _PREDICATE = re.compile(r"@(!?U?P\w+)\s+(.*)")
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
 
 
 @dataclass
 class _Function:
-    lines: list[tuple[int, str, int]] = field(default_factory=list)  # address, text, upper half of the bits
+    code: list[tuple[int, str, int, tuple[int, ...]]] = field(
+        default_factory=list
+    )  # address, text, upper half of the bits, lines
     labels: dict[str, int] = field(default_factory=dict)
 
 
 def parse_sass(text: str) -> dict[str, tuple[Instruction, ...]]:
     """The instructions of each function, in the order of their addresses.
 
-    text  what `nvdisasm -hex -c` prints
+    text  what `nvdisasm -hex -c -gi` prints
     """
     functions: dict[str, _Function] = {}
     now, waiting = _Function(), list[str]()
+    lines: list[int] = []  # of the text, for the instructions that follow
+    more = False  # whether the next row is of an outer call
     line: tuple[int, str] | None = None  # whose upper half is on the next row
     for row in text.splitlines():
         if match := _SECTION.match(row):
-            now, waiting = functions.setdefault(match[1], _Function()), []
+            now, waiting, lines = functions.setdefault(match[1], _Function()), [], []
         elif match := _LABEL.match(row):
             waiting.append(match[1])
+        elif match := _LINE.match(row):
+            lines = [*(lines if more else []), int(match[1])]
+            more = True
         elif match := _CODE.match(row):
+            more = False
             line = (int(match[1], 16), match[2])
             now.labels |= dict.fromkeys(waiting, line[0])
             waiting = []
         elif line is not None and (match := _UPPER.match(row)):
-            now.lines.append((line[0], line[1], int(match[1], 16)))
+            now.code.append((line[0], line[1], int(match[1], 16), tuple(lines)))
             line = None
-    return {name: tuple(_instruction(*x, f.labels) for x in f.lines) for name, f in functions.items()}
+    return {name: tuple(_instruction(*x, f.labels) for x in f.code) for name, f in functions.items()}
 
 
-def _instruction(address: int, text: str, upper: int, labels: dict[str, int]) -> Instruction:
+def _instruction(address: int, text: str, upper: int, lines: tuple[int, ...], labels: dict[str, int]) -> Instruction:
     guarded = _PREDICATE.match(text)
     predicate, text = guarded.groups() if guarded else ("", text)
     opcode, _, operands = text.partition(" ")
@@ -69,6 +78,7 @@ def _instruction(address: int, text: str, upper: int, labels: dict[str, int]) ->
         _scoreboard(upper >> 46 & 7),
         _scoreboard(upper >> 49 & 7),
         tuple(n for n in range(SCOREBOARDS) if upper >> 52 + n & 1),
+        lines,
     )
 
 

@@ -11,8 +11,11 @@ from html import escape
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ... import __version__
+from ...codegen.emit.emitted_lines import EmittedLines
+from ...codegen.emit.printers import line_spans
 from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl.device import Instr
+from ...dsl.source import Span
 from ...runtime.kernel import Kernel
 from ..pictures.bank_accesses import staged_buffers
 from ..pictures.banks import banks
@@ -22,13 +25,12 @@ from ..pictures.roofline import roofline
 from ..pictures.tiles import tiles
 from ..pictures.traffic import traffic
 from ..repl.view import costs, draft_report
-
-_PLACE = re.compile(r"^\s*// (?P<said>(?:tile|move|keep|compute|fuse|inline)\b.*)$")
+from .machine_code import machine_code
 
 
 @dataclass(frozen=True)
 class PageLine:
-    """A line of the explicit schedule on the page; `number` links it to the code printed for it."""
+    """A line of the explicit schedule on the page; `number` links it to the code printed for it, which knows its `span`."""
 
     number: int
     margin: int
@@ -37,6 +39,7 @@ class PageLine:
     specs: tuple[str, ...]
     places: tuple[tuple[str, str], ...]
     level: str
+    span: Span | None
 
 
 def page(kernel: Kernel) -> str:
@@ -44,6 +47,9 @@ def page(kernel: Kernel) -> str:
     report = draft_report(kernel)
     device = kernel.program.device
     steps = [_step(n, t) for n, t in enumerate(kernel.trace)]
+    first = kernel.variants[0]
+    emitted = EmittedLines(kernel.source, line_spans(kernel.program, first.target.family.dialect))
+    steps_of_lines = _steps_of_lines(emitted, steps)
     pictures = [
         (
             "Tiles",
@@ -63,7 +69,8 @@ def page(kernel: Kernel) -> str:
         pictures=[p for p in pictures if p[2]],
         fragments=[(i.name, picture) for i in _instructions(kernel) if (picture := fragments(i))],
         banked=[(s.buffer.name, picture) for s in staged_buffers(kernel.program, report.sizes) if (picture := banks(s))],
-        code=_code(kernel.source, steps),
+        code=list(zip(_coloured(kernel.source), steps_of_lines, strict=True)),
+        machine=machine_code(first, emitted, steps_of_lines),
         steps_json=_json([{"line": "    " * s.margin + s.line, "specs": s.specs, "effect": s.effect} for s in steps]),
         parts_json=_json(parts) if (parts := footprints(kernel.op, kernel.trace, report.sizes)) else None,
     )  # fmt: skip
@@ -77,37 +84,26 @@ def _json(plain: object) -> str:
 def _step(number: int, traced: TracedLine) -> PageLine:
     line = traced.line if traced.depth else f"launch: {traced.line}"
     places = tuple(traced.scope.places.items()) if traced.scope else ()
-    return PageLine(number, traced.depth, line, traced.effect, traced.specs, places, traced.scope.level if traced.scope else "")
+    level = traced.scope.level if traced.scope else ""
+    return PageLine(number, traced.depth, line, traced.effect, traced.specs, places, level, traced.span)
 
 
 def _instructions(kernel: Kernel) -> list[Instr]:
     return list({i.name: i for i in kernel.program.instrs}.values())
 
 
-def _code(source: str, steps: list[PageLine]) -> list[tuple[str, int]]:
-    """Lines of the text, as HTML, each with the number of the step that it was printed for; -1 for none.
+def _steps_of_lines(emitted: EmittedLines, steps: list[PageLine]) -> list[int]:
+    """For each line of the text, the number of the step that it was printed for; -1 for none.
 
-    A comment that names a line of the schedule holds until the next one, or until the block that it stands in is closed.
+    A statement of the op, and a brace, belong to the step of the line before, in the same function.
     """
-    numbers: dict[str, int] = {}
-    for s in steps:
-        numbers.setdefault(s.line, s.number)
-    out: list[tuple[str, int]] = []
-    held: list[tuple[int, int]] = []  # (margin, step)
-    for line, shown in zip(source.splitlines(), _coloured(source), strict=True):
-        margin = len(line) - len(line.lstrip())
-        if line.strip():
-            while held and (margin < held[-1][0]):
-                held.pop()
-        place = _PLACE.match(line)
-        if place:
-            said = place["said"].split("#")[0].strip().removesuffix(":")
-            number = next((n for text, n in numbers.items() if text == said or said.startswith(f"{text} ")), -1)
-            if held and held[-1][0] == margin:
-                held.pop()
-            held.append((margin, number))
-        out.append((shown, held[-1][1] if held else -1))
-    return out
+    numbers = {s.span: s.number for s in steps if s.span}
+    found, last = [], -1
+    for n, text in enumerate(emitted.texts, 1):
+        span = emitted.of([n]).span
+        last = -1 if span is None else numbers.get(span, last)
+        found.append(last if text.strip() else -1)
+    return found
 
 
 def _coloured(source: str) -> list[str]:

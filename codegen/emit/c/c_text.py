@@ -5,7 +5,7 @@ An `if` or a loop of one short statement is one line (`join_short`). An `else` t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ....dsl.errors import InternalError
@@ -39,6 +39,19 @@ def print_statements(stmts: Sequence[Statement]) -> list[PrintedLine]:
     out: list[PrintedLine] = []
     _print(stmts, "", out)
     return out
+
+
+def printed_spans(text: str, bodies: Iterable[tuple[str, Sequence[PrintedLine]]]) -> dict[int, Span]:
+    """Lines of a text, from 1 on, each with the part of the schedule that it was printed for.
+
+    bodies  of each function: how the line above its first one begins, and its lines
+    """
+    texts = text.splitlines()
+    spans: dict[int, Span] = {}
+    for head, lines in bodies:
+        first = next(n for n, line in enumerate(texts, 1) if line.startswith(head)) + 1
+        spans |= {first + n: line.span for n, line in enumerate(lines) if line.span is not None}
+    return spans
 
 
 def print_texts(stmts: Sequence[Statement]) -> list[str]:

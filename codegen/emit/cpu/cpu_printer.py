@@ -18,6 +18,7 @@ from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import CannotMeet
 from ....dsl.errors.target import NoEmittedText
 from ....dsl.index.expr import Expr, Var
+from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
 from ...analysis.register_buffers import is_register, register_memories
@@ -27,7 +28,7 @@ from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
 from ...targets import MACHINES, NATIVE
 from ..c.c_expr import ELEMENTS, SUM, Helper, storage
-from ..c.c_text import print_texts
+from ..c.c_text import PrintedLine, print_statements, printed_spans
 from ..c.c_tree import Declaration, ExprStatement, For, Statement, all_mentioned
 from ..c.index_printer import IndexPrinter
 from ..c.templates import environment
@@ -94,6 +95,7 @@ class _Printer:
         self.kept = [ArenaSlot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
         self.slots: list[ArenaSlot] = []
         self.threaded = False
+        self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each launch: the line above it, and its lines
         self.plain = IndexPrinter(lambda v: f"call.{self.size[v]}", self.index_need)
         self.on_dims = IndexPrinter(self._size_name, self.index_need)
 
@@ -136,10 +138,12 @@ class _Printer:
         # a parameter that nothing reads has no name
         named = used | all_mentioned(bases)
         head = ", ".join(f"{kind} {name}" if name in named else kind for kind, name in _PARAMETERS)
+        name, lines = f"launch__{self.names.fresh(launch.name)}", print_statements([*bases, *stmts])
+        self.bodies.append((f"static void {name}(", lines))
         return {
-            "name": f"launch__{self.names.fresh(launch.name)}",
+            "name": name,
             "head": head,
-            "lines": print_texts([*bases, *stmts]),
+            "lines": [line.text for line in lines],
             "threads": plan.threads is not None,
             "meets": (meets := self._meets(launch, plan)),
             "shares": "" if meets else self._shares(launch, plan),
@@ -303,6 +307,10 @@ class _Printer:
 
     # ------------------------------------------------------------ the whole
 
+    def line_spans(self) -> dict[int, Span]:
+        """Of the text that `render` gives (`printers.line_spans`)."""
+        return printed_spans(self.render(), self.bodies)
+
     def render(self) -> str:
         program = self.program
         launches = [self.launch(x) for x in program.launches]
@@ -354,6 +362,10 @@ class _Printer:
 
 def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return _Printer(program, serial_when).render()
+
+
+def line_spans(program: Program) -> dict[int, Span]:
+    return _Printer(program, ()).line_spans()
 
 
 def _element(b: Buffer) -> str:

@@ -47,6 +47,10 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return _Printer(program).render()
 
 
+def line_spans(program: Program) -> dict[int, Span]:
+    return _Printer(program).line_spans()
+
+
 @dataclass(frozen=True)
 class TextDescription:
     """What reports about a text need.
@@ -62,14 +66,7 @@ class TextDescription:
 def describe_text(program: Program) -> TextDescription:
     """Of the text that `render` gives."""
     printer = _Printer(program)
-    text = printer.render().splitlines()
-    spans: dict[int, Span] = {}
-    for kernel in printer.bodies:
-        head = next(i for i, x in enumerate(text) if x.startswith(f"{kernel['name']}("))
-        for i, line in enumerate(kernel["lines"]):
-            if line.span is not None:
-                spans[head + 2 + i] = line.span
-    return TextDescription(spans, max((k["lanes"] for k in printer.bodies), default=1))
+    return TextDescription(printer.line_spans(), max(printer.lanes, default=1))
 
 
 class _Printer(GpuPrinter):
@@ -79,15 +76,15 @@ class _Printer(GpuPrinter):
         self.dialect = "emulate"
         for own in ("call", "globals", "status", "way"):
             self.names.fresh(own)
-        self.bodies: list[dict] = []
+        self.lanes: list[int] = []  # of a unit in lockstep, in each launch
 
     def launch(self, launch: Launch, program: Program) -> dict:
         out = super().launch(launch, program)
         plan = launch_geometry(self.program, launch)
         inner = plan.threads[-1].count.constant if plan.threads else 1
         out["lanes"] = lanes_of(self.program.device, inner or 1)
+        self.lanes.append(out["lanes"])
         out["places"] = list({(b.name, at): _place(b, at, n) for b, at, n in out["places"]}.values())
-        self.bodies.append(out)
         return out
 
     def parts(self) -> dict:

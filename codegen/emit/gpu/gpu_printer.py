@@ -13,6 +13,7 @@ from textwrap import wrap
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.source import Span
 from ...abi import programs, symbol
 from ...analysis.register_buffers import is_register
 from ...ir.program import Program
@@ -20,7 +21,7 @@ from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Stor
 from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
 from ..c.c_expr import ELEMENTS, Helper, storage
-from ..c.c_text import INDENT, print_statements, print_texts
+from ..c.c_text import INDENT, PrintedLine, print_statements, print_texts, printed_spans
 from ..c.c_tree import Declaration, ExprStatement, If, Statement, all_mentioned, identifiers
 from ..c.dead_declarations import live_statements, remove_dead
 from ..c.index_printer import IndexPrinter
@@ -36,7 +37,7 @@ from .shared_memory_layout import SharedMemoryLayout, divergent_statements, shar
 from .simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex, packed_buffers
 from .tile_counts import name_tile_counts
 
-__all__ = ["Api", "DialectSpelling", "GpuPrinter", "kernels_of", "render_gpu"]
+__all__ = ["Api", "DialectSpelling", "GpuPrinter", "kernels_of", "line_spans_gpu", "render_gpu"]
 
 
 # blocks: of a launch, because their number is one coordinate [fact: CUDA C++ Programming Guide, "Technical Specifications"]
@@ -70,6 +71,7 @@ class GpuPrinter:
         self.size = {v: self.names.fresh(v.name) for v in sizes}
         self.host = IndexPrinter(self._size_name, self._need)
         self.kernels: list[KernelSource] = []
+        self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each kernel: the line above it, and its lines
 
     def _size_name(self, v: Var) -> str:
         if v not in self.size:
@@ -123,6 +125,7 @@ class GpuPrinter:
             stmts.insert(0, Declaration(kind, "m_shared", sizes=("",)))
         lines = print_statements(stmts)
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"
+        self.bodies.append((f"{name}(", lines))
         buffers = [b for b in program.buffers if self.field[b.name] in used]
         ones = {v: as_expr(1) for _, v in program.finite}
         given = [v for v, n in self.size.items() if n in used and v not in ones]
@@ -142,7 +145,7 @@ class GpuPrinter:
                 *(f"{'int' if cut else 'int64_t'} {n}" for n, cut in sizes),
             ],
             "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
-            "lines": lines,
+            "lines": bool(lines),
             "body": "\n".join([f"{INDENT}{line.text}" for line in lines]),
             "mentioned": all_mentioned(stmts),
             "blocks": self.host.text(grid),
@@ -264,6 +267,10 @@ class GpuPrinter:
     def render(self) -> str:
         return _respelled(environment(self.dialect).get_template("kernel.j2").render(**self.parts()))
 
+    def line_spans(self) -> dict[int, Span]:
+        """Of the text that `render` gives (`printers.line_spans`)."""
+        return printed_spans(self.render(), self.bodies)
+
     def parts(self) -> dict:
         """The variables of the templates."""
         program = self.program
@@ -349,6 +356,10 @@ class GpuPrinter:
 
 def render_gpu(program: Program, spelling: DialectSpelling, api: Api) -> str:
     return GpuPrinter(program, spelling, api).render()
+
+
+def line_spans_gpu(program: Program, spelling: DialectSpelling, api: Api) -> dict[int, Span]:
+    return GpuPrinter(program, spelling, api).line_spans()
 
 
 def kernels_of(program: Program, spelling: DialectSpelling, api: Api) -> tuple[KernelSource, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ....dsl.index.expr import Expr
+from ....dsl.source import Span
 from ...ir.program import Program
-from .gpu_printer import Api, DialectSpelling, kernels_of, render_gpu
+from .gpu_printer import Api, DialectSpelling, kernels_of, line_spans_gpu, render_gpu
 from .launch_geometry import KernelSource
 
 FLAGS = ("-std=c++17", "-ffp-contract=off")
@@ -24,6 +25,10 @@ API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)}
 
 def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return render_gpu(program, SPELLING, API)
+
+
+def line_spans(program: Program) -> dict[int, Span]:
+    return line_spans_gpu(program, SPELLING, API)
 
 
 def kernels(program: Program) -> tuple[KernelSource, ...]:

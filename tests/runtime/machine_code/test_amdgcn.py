@@ -25,6 +25,7 @@ product:     ; @product
 \tglobal_load_dwordx4 v[0:3], v[170:171], off
 .LBB0_3:
 \tds_read2_b64 v[166:169], v167 offset0:34 offset1:36
+\t.loc\t1 61 17 is_stmt 0               ; kernel.hip:61:17 @[ kernel.hip:122:13 ]
 \ts_nop 0
 \tv_mfma_f32_32x32x8_f16 a[0:15], v[166:167], v[180:181], a[0:15]
 \ts_cbranch_scc0 .LBB0_1
@@ -49,10 +50,19 @@ def test_functions_are_read():
     assert str(code[0]) == "s_load_dwordx4 s[0:3], s[4:5], 0x0"
     assert [(i.address, i.target, i.conditional) for i in code if i.opcode.startswith(("s_branch", "s_cbranch"))] == [
         (12, 16, True),
-        (19, 12, True),
-        (21, 24, False),
+        (20, 12, True),
+        (22, 25, False),
     ]
     assert [i.opcode for i in code if i.ends] == ["s_endpgm"]
+
+
+def test_lines_of_the_text():
+    code = parse_amdgcn(REAL)["product"]
+    assert {i.opcode: i.lines for i in code if i.opcode.startswith(("ds_", "s_nop", "v_mfma"))} == {
+        "ds_read2_b64": (),
+        "s_nop": (61, 122),
+        "v_mfma_f32_32x32x8_f16": (61, 122),
+    }
 
 
 def test_the_main_loop():

@@ -7,6 +7,8 @@ import json
 import andiron
 import pytest
 from andiron.codegen.analysis.occupancy import Occupancy
+from andiron.codegen.emit.emitted_lines import EmittedLines
+from andiron.dsl.source import Source, Span
 from andiron.runtime.gpu.resource_usage import ResourceUsage
 from andiron.runtime.machine_code.main_loop_report import main_loop_report, main_loop_reports
 from andiron.runtime.machine_code.nvdisasm import find_nvdisasm
@@ -22,17 +24,24 @@ LIBRARY = andiron.loads("import std.ops.gemm\nimport std.ops.norm\ndevice plain 
 LOOP = """
     MOV R1, R2
     L_x_0:
-    LDG.E R4, [R2] | write 0
-    HMMA.16816.F32 R8, R12, R14, R8 | stall 2 waits 0
-    @P0 BRA L_x_0 | stall 5
+    LDG.E R4, [R2] | write 0 lines 2,4
+    HMMA.16816.F32 R8, R12, R14, R8 | stall 2 waits 0 lines 6
+    @P0 BRA L_x_0 | stall 5 lines 7
     EXIT"""
+# The text that it was made from: a function, and lines of a kernel for two lines of a schedule.
+SCHEDULE = Source("s.sched", "move X -> register\ncompute\n")
+TEXT = EmittedLines(
+    "inline load() {\n    load\n}\n    load();\n    }\n    mma();\n}\n", {4: Span(SCHEDULE, 0, 18), 6: Span(SCHEDULE, 19, 26)}
+)
 USAGE = ResourceUsage(
     "kernel", threads=128, counted=8, registers=40, spills=0, shared=512, occupancy=Occupancy(2, 256, 2048, "x")
 )
 
 
 def report(rows=LOOP, device="sm_80"):
-    return main_loop_report(parse_sass(sass_text(rows))["kernel"], USAGE, 1, sass_class, SmFigures(LIBRARY.device(device)))
+    return main_loop_report(
+        parse_sass(sass_text(rows))["kernel"], USAGE, 1, sass_class, SmFigures(LIBRARY.device(device)), TEXT
+    )
 
 
 def test_a_loop_by_hand():
@@ -51,6 +60,23 @@ def test_a_loop_by_hand():
     assert model.lines[0].instruction == "0x0020 HMMA.16816.F32 R8, R12, R14, R8"
     assert model.lines[0].waits_for == ("0x0010 LDG.E R4, [R2]",)
     assert sum(model.stalls.values()) == pytest.approx(model.cycles, rel=0.02)
+
+
+def test_lines_of_the_schedule():
+    compute, *others = report().by_line
+    move, unknown = sorted(others, key=lambda c: c.line)
+    assert (compute.line, compute.place, compute.instructions) == ("compute", "s.sched:2", 1)
+    assert (move.line, move.place, move.instructions) == ("move X -> register", "s.sched:1", 1)
+    assert (unknown.line, unknown.instructions) == ("no line of the schedule", 1)
+    assert compute.cycles is not None
+    assert compute.cycles > 490  # it waits for the load
+    model = report().model
+    assert model is not None
+    assert sum(c.cycles or 0 for c in report().by_line) == pytest.approx(model.cycles, rel=0.02)
+    assert [c.cycles for c in report(device="plain").by_line] == [None] * 3
+    text = report_table(report().rows())
+    assert "of the cycles, 1 instruction: compute  (s.sched:2)" in text
+    assert "33%, 1 instruction: move X -> register  (s.sched:1)" in report_table(report(device="plain").rows())
 
 
 def test_an_instruction_that_is_issued_is_no_stall():
@@ -104,6 +130,9 @@ def test_a_product_of_matrices():
     assert found.counts["async copy"] == found.read // 512 // (found.threads // 32)
     assert found.spills == 0
     assert found.blocks == 1
+    lines = {c.line.partition(" ")[0] for c in found.by_line}
+    assert {"move", "C[m,"} <= lines
+    assert sum(c.instructions for c in found.by_line) == found.instructions
     assert found.model is not None
     assert next(iter(found.model.busy)) == "tensor"
     assert found.model.busy["tensor"] > 0.9
@@ -141,4 +170,5 @@ def test_a_product_of_matrices_on_an_amd_gpu():
     assert found.model is None
     text = report_table(found.rows())
     assert " of the assembly" in text
+    assert any(c.line.startswith("move A -> ") for c in found.by_line)
     assert "no cycle model" in text

@@ -22,7 +22,7 @@ def command(path, text):
 def test_one_that_the_user_names(monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_NVDISASM", str(command(tmp_path / "mine", 'echo "$@"')))
     assert nvdisasm.find_nvdisasm() == str(tmp_path / "mine")
-    assert nvdisasm.disassemble(b"") == "-hex -c kernel.cubin\n"
+    assert nvdisasm.disassemble(b"") == "-hex -c -gi kernel.cubin\n"
 
 
 def test_one_on_the_path(monkeypatch, tmp_path):

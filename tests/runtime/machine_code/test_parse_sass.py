@@ -70,3 +70,9 @@ def test_an_instruction_whose_predicate_is_false():
     assert Instruction(0, "!PT", "LDS", "RZ, [RZ]").never
     assert Instruction(0, "!UPT", "UIADD3", "URZ").never
     assert not Instruction(0, "!P1", "LDS", "R1, [R2]").never
+
+
+def test_lines_of_the_text():
+    rows = "MOV R1, R2\nLDS R4, [R2] | lines 12,7,40\nMOV R3, R4\nL_x_0:\nEXIT | stall 5 lines 41"
+    code = parse_sass(sass_text(rows))["kernel"]
+    assert [i.lines for i in code] == [(), (12, 7, 40), (12, 7, 40), (41,)]

@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from html import unescape
 from html.parser import HTMLParser
 
 import andiron
 import pytest
 from andiron.dsl.module import std_device
+from andiron.runtime.gpu import toolchains
+from andiron.runtime.machine_code.nvdisasm import find_nvdisasm
 from andiron.tools import cli
 from andiron.tools.pictures.footprints import footprints
 from andiron.tools.pictures.fragments import fragments
@@ -21,6 +24,7 @@ from andiron.tools.repl.view import draft_report
 from andiron.tools.schedule_lines import launches_of
 from andiron.tools.view.page import page
 
+from ...support.gpu.compilers import needs
 from ...support.paths import ROOT
 
 TEXT = """\
@@ -80,6 +84,26 @@ def test_lines_of_the_schedule_are_linked_to_code(kernel):
     linked = {lines[str(n)].strip() for n in numbers if n >= 0}
     assert "tile m: 72 -&gt; core" in linked
     assert "tile n: 16, m: 6" in linked or "tile n: 16" in linked
+
+
+def test_machine_code_is_linked_to_the_lines_it_was_made_from():
+    kernel = andiron.compile(ROOT / "examples" / "gemm.sched", schedule="auto", target="cuda:sm_80", M=256, N=256, K=256)
+    needs(kernel.variants[0].target)
+    if find_nvdisasm() is None:
+        pytest.skip("no nvdisasm: pip install 'andiron[cuda-tools]'")
+    text = page(kernel)
+    shown = unescape(text)
+    number = next(n for n, line in enumerate(kernel.source.splitlines(), 1) if line.lstrip().startswith("m_commit_group();"))
+    step = re.search(rf'<div class="row" data-n="{number}" data-step="(\d+)">', text)
+    assert step is not None
+    assert kernel.trace[int(step[1])].line.startswith("tile k")
+    assert re.search(rf'data-step="{step[1]}" data-line="{number}">[0-9a-f]{{4}} LDGDEPBAR', shown)
+
+
+def test_no_machine_code_without_a_compiler(monkeypatch):
+    kernel = andiron.compile("op scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n", target="hip:gfx942")
+    monkeypatch.setattr(toolchains, "find_clangs", tuple)
+    assert "No machine code: no compiler for hip:gfx942" in page(kernel)
 
 
 def test_text_of_others_stays_text(tmp_path, monkeypatch):
