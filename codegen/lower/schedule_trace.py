@@ -178,7 +178,7 @@ class ScheduleTrace:
 
 def _traced(e: _Entry) -> TracedLine:
     specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
-    line, span = (e.line, None) if isinstance(e.line, str) else (line_head(e.line), e.line.span)
+    line, span = (e.line, None) if isinstance(e.line, str) else (line_head(e.line), e.line.span if e.line else None)
     return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None, span)
 
 
