@@ -21,19 +21,28 @@ from ..plan.computations import Computation, computation_extents
 from .tile_space import ceil_div
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
-# operations: a call of the function, where an addition is one [estimate; test_slow_functions]
+# operations: a call of the function, where an addition is one [measured: cycle-model-2026-11; test_slow_functions]
 _SLOW = {
-    "div": 8,
-    "exp": 8,
-    "log": 10,
-    "pow": 20,
-    "tanh": 12,
-    "sigmoid": 12,
-    "gelu": 20,
-    "silu": 12,
-    "erf": 20,
-    "sin": 20,
-    "cos": 20,
+    "div": 6,
+    "exp": 16,
+    "exp2": 16,
+    "expm1": 17,
+    "log": 26,
+    "log2": 29,
+    "log1p": 41,
+    "pow": 65,
+    "sqrt": 4,
+    "rsqrt": 7,
+    "tanh": 35,
+    "sigmoid": 26,
+    "gelu": 46,
+    "silu": 27,
+    "erf": 34,
+    "sin": 25,
+    "cos": 25,
+    "floor": 6,
+    "ceil": 6,
+    "round": 3,
 }
 
 
@@ -116,8 +125,18 @@ class AccessModel:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a function that takes so many operations, and the axes that its result depends on."""
+
+    operations: int
+    axes: frozenset[str]
+
+
+@dataclass(frozen=True)
 class AccessProblem:
-    """One computation of a launch. `operations` and `inner` (its reads) are for each point of the whole iteration space."""
+    """One computation of a launch. `operations` and `inner` (its reads) are for each point of the whole iteration space.
+    `calls` are what `operations` adds up.
+    """
 
     computation: Computation
     free: tuple[str, ...]
@@ -126,6 +145,7 @@ class AccessProblem:
     reads: tuple[AccessModel, ...]
     writes: tuple[AccessModel, ...]
     operations: float
+    calls: tuple[Call, ...]
     inner: tuple[AccessModel, ...] = ()
 
     @staticmethod
@@ -168,15 +188,41 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
     writes = tuple(
         AccessModel(t, dtypes.get(t, computation.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
     )
-    counted = max(1, operations(computation.value) + (1 if computation.reduction else 0))
+    counted = max(1, operations(computation.value, computation) + (1 if computation.reduction else 0))
+    every = (
+        *calls(computation.value, computation.alias),
+        *[Call(1, frozenset(computation.all_indices))] * bool(computation.reduction),
+    )
     return AccessProblem(
-        computation, computation.indices, computation.reduced, computation_extents(computation), reads, writes, counted, inner
+        computation,
+        computation.indices,
+        computation.reduced,
+        computation_extents(computation),
+        reads,
+        writes,
+        counted,
+        every,
+        inner,
     )
 
 
-def operations(value: Value) -> int:
-    """Operations on scalars for one element."""
-    return sum(_SLOW.get(v.fn, 1) for v in walk(value) if isinstance(v, Apply) and v.fn not in _FREE)
+def calls(value: Value, alias: Mapping[str, str]) -> tuple[Call, ...]:
+    """The operations on scalars in a value.
+
+    alias  index -> the fused one that stands for it
+    """
+    found = []
+    for v in walk(value):
+        if isinstance(v, Apply) and v.fn not in _FREE:
+            read = {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
+            found.append(Call(_SLOW.get(v.fn, 1), frozenset(read)))
+    return tuple(found)
+
+
+def operations(value: Value, computation: Computation) -> int:
+    """Operations on scalars for one element. What does not change in the innermost loop, as the logarithm of a row, is one."""
+    inner = computation.reduced or computation.indices[-1:]
+    return sum(1 if c.axes.isdisjoint(inner) else c.operations for c in calls(value, computation.alias))
 
 
 def _reads(values: list, computation: Computation) -> list[AccessModel]:

@@ -103,7 +103,9 @@ def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]
         need += turns * _load(p, a, nest, lanes, known, deep)
     post = sum(LOAD for a in p.reads if a.tensor not in value)
     kind = p.computation.reduction.kind if p.computation.reduction is not None else ""
-    operations = points * (p.operations + (PLACES if kind.startswith("arg") else 0)) * OPERATION
+    # A call is made once for what it depends on: the exponential of a score, for a tile of features.
+    called = sum(c.operations * prod(x.trips for x in body if x.axis in c.axes) for c in p.calls)
+    operations = max(points, called + points * (PLACES if kind.startswith("arg") else 0)) * OPERATION
     stores = points * (STORE + PAST * (not past.isdisjoint(p.computation.targets))) if not p.reduced else 0.0
     chain = CHAIN * summed if p.reduced else 0.0
     every = max(need, operations, stores, (need / LOAD + operations / OPERATION + stores) / ISSUE, chain)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import InstrMatch, fragment_map
 from ...plan.computations import Computation
-from ..access_model import AccessModel, AccessProblem, operations
+from ..access_model import AccessModel, AccessProblem, calls, operations
 from ..instr_mappings import is_loaded
 
 
@@ -42,14 +42,14 @@ def operand_computations(computations: tuple[Computation, ...]) -> Made:
 def _cost(w: Computation) -> ElementCost:
     sources = AccessProblem.of(w, {}).reads
     own = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
-    return ElementCost(sum(ld.dtype.bytes for ld in loads(w.value)), own, operations(w.value), sources)
+    return ElementCost(sum(ld.dtype.bytes for ld in loads(w.value)), own, operations(w.value, w), sources)
 
 
 def operations_in_fragments(match: InstrMatch) -> dict[str, float]:
     """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
     out: dict[str, float] = {}
     for name, value in match.operands:
-        if (count := operations(value)) and not is_loaded(value):
+        if (count := sum(c.operations for c in calls(value, {}))) and not is_loaded(value):
             f = fragment_map(match, name)
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers

@@ -1,0 +1,153 @@
+"""The cost model of GPU schedules beside the cycle model: time of the main loop of each launch, and their ratio.
+
+The cycle model replays the machine code of one iteration on one SM. The iterations follow from the work of a launch: its
+multiply-adds, or the bytes that it reads; each op here is one launch. Both leave the outermost memory out, and the cycle model
+what is stored to the L2 cache. It takes a compiler and nvdisasm, and no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import andiron
+from andiron.codegen.autoschedule.gpu.cost import OVERLAP
+from andiron.codegen.autoschedule.report import CandidateReport
+from andiron.runtime.machine_code.main_loop_report import MainLoopReport, main_loop_reports
+from andiron.runtime.machine_code.read_machine_code import read_machine_code
+
+_SQUARE = dict(M=4096, N=4096, K=4096)
+_ROWS = dict(M=4096, N=4096)
+_RESNET = dict(N=32, C=256, H=14, W=14, O=256, R=3, S=3, pad=1)
+# Every second one was looked at while the model was made; the others judge it.
+KERNELS: list[tuple[str, str, dict[str, int]]] = [
+    ("gemm_f16", "sm_80", _SQUARE), ("gemm_f16", "sm_90a", _SQUARE),
+    ("gemm_f16_nt", "sm_80", _SQUARE), ("gemm_f16_nt", "sm_86", _SQUARE),
+    ("gemm_bf16", "sm_86", _SQUARE), ("gemm_bf16", "sm_80", _SQUARE),
+    ("gemm_tf32", "sm_80", _SQUARE), ("gemm_tf32", "sm_86", _SQUARE),
+    ("gemm_i8", "sm_80", _SQUARE), ("gemm_i8", "sm_90a", _SQUARE),
+    ("gemm", "sm_80", _SQUARE), ("gemm", "sm_86", _SQUARE),
+    ("gemm_nt", "sm_86", _SQUARE), ("gemm_nt", "sm_90a", _SQUARE),
+    ("linear_gelu_f16", "sm_80", _SQUARE), ("linear_f16", "sm_86", _SQUARE),
+    ("linear_gelu", "sm_80", dict(M=1024, N=1024, K=1024)), ("linear", "sm_80", dict(M=1024, N=1024, K=1024)),
+    ("batched_gemm_f16", "sm_80", dict(B=16, M=512, N=512, K=512)), ("batched_gemm", "sm_86", dict(B=16, M=512, N=512, K=512)),
+    ("conv2d_nhwc_f16", "sm_80", _RESNET), ("conv2d_nhwc_f16", "sm_86", _RESNET),
+    ("conv2d", "sm_80", _RESNET), ("conv2d_nhwc", "sm_80", _RESNET),
+    ("softmax", "sm_80", _ROWS), ("softmax", "sm_86", _ROWS),
+    ("softmax_f16", "sm_80", _ROWS), ("log_softmax", "sm_80", _ROWS),
+    ("layernorm", "sm_80", _ROWS), ("rmsnorm", "sm_80", _ROWS),
+    ("layernorm_f16", "sm_90a", _ROWS), ("rmsnorm_f16", "sm_80", _ROWS),
+    ("gelu_map", "sm_80", dict(N=1 << 24)), ("gelu_f16", "sm_80", dict(N=1 << 24)),
+    ("tanh_map", "sm_80", dict(N=1 << 24)), ("exp_map", "sm_86", dict(N=1 << 24)),
+    ("swiglu", "sm_80", _ROWS), ("erf_map", "sm_80", dict(N=1 << 24)),
+    ("row_sum", "sm_80", _ROWS), ("transpose", "sm_80", _ROWS),
+]  # fmt: skip
+# Multiply-adds of one matrix instruction, by its shape in the opcode.
+_MMA = {"1688": 16 * 8 * 8, "16816": 16 * 8 * 16, "16832": 16 * 8 * 32, "16864": 16 * 8 * 64, "884": 8 * 8 * 4}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Microseconds of the main loop of one launch, by each model."""
+
+    kernel: str
+    target: str
+    cost_model: float
+    cycle_model: float
+    bound: str
+    busy: str
+
+    @property
+    def ratio(self) -> float:
+        return self.cost_model / self.cycle_model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    library = andiron.loads(
+        "".join(f"import std.ops.{m}\n" for m in ("gemm", "conv", "norm", "elementwise", "reduce", "tensor"))
+    )
+    rows: list[Compared] = []
+    print(f"{'kernel':34} {'target':7} {'cost model':>10} {'cycle model':>11} {'ratio':>6}  bound by")
+    for name, target, sizes in KERNELS:
+        if args.only in name:
+            for row in compared(library, name, target, sizes):
+                rows.append(row)
+                times = f"{row.cost_model:10.1f} {row.cycle_model:11.1f} {row.ratio:6.2f}"
+                print(f"{row.kernel:34} {target:7} {times}  {row.bound}; {row.busy}", flush=True)
+    ratios = [r.ratio for r in rows]
+    print(f"{len(rows)} launches: median ratio {median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
+    if len(rows) > 1:
+        print(f"rank correlation {rank_correlation([r.cost_model for r in rows], [r.cycle_model for r in rows]):.3f}")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump([asdict(r) for r in rows], file, indent=1)
+
+
+def compared(library: Any, name: str, target: str, sizes: Mapping[str, int]) -> Iterator[Compared]:
+    """Each launch that the chooser chose."""
+    kernel = andiron.compile(library, name, "auto", f"cuda:{target}", sizes={k: v for k, v in sizes.items() if k.isupper()},
+                             params={k: v for k, v in sizes.items() if k.islower()})  # fmt: skip
+    variant = kernel.variants[0]
+    device = variant.program.device
+    clock, units = float(device.limit("clock") or 1e9), int(device.limit("units") or 1)
+    code, said = read_machine_code(variant), kernel.report.as_dict()
+    for choice, report in zip(variant.facts["choices"], main_loop_reports(variant, kernel.report.sizes), strict=False):
+        chosen = choice.candidates[0]
+        if report.model is None:
+            print(f"{report.kernel}: {report.note}")
+            continue
+        turns = iterations(report, chosen, code[report.kernel], units, said["flops"] / 2, said["read"]["global"])
+        busy, share = next(iter(report.model.busy.items()))
+        seconds = turns * report.model.cycles / clock
+        yield Compared(
+            f"{name}.{choice.launch}", target, predicted(chosen) * 1e6, seconds * 1e6, chosen.bound, f"{busy} {share:.0%}"
+        )
+
+
+def predicted(chosen: CandidateReport) -> float:
+    """Seconds of a launch by the cost model, without the outermost memory, the first loads and the launch itself."""
+    shared = [s for name, s in chosen.parts.items() if name not in ("far", "group", "block")]
+    bound = max(shared)
+    return max(bound, chosen.parts["group"], chosen.parts["block"]) + OVERLAP * (sum(shared) - bound)
+
+
+def iterations(report: MainLoopReport, chosen: CandidateReport, code: Any, units: int, macs: float, read: float) -> float:
+    """Of the busiest SM, one for all of its resident blocks together.
+
+    macs, read  multiply-adds of the launch, and bytes that it reads
+    """
+    busiest = -(-chosen.blocks // units) / chosen.blocks  # its share of the blocks
+    if report.loop is None:
+        return busiest * chosen.blocks / report.blocks
+    first, last = report.loop
+    each = sum(_macs(i.opcode) for i in code if first <= i.address <= last) * (report.threads // 32) * report.blocks
+    if chosen.nest.startswith("contraction"):
+        return busiest * macs / each
+    return busiest * read / report.read
+
+
+def _macs(opcode: str) -> int:
+    """Multiply-adds of a warp."""
+    if shape := re.match(r"[A-Z]MMA\.(\d+)", opcode):
+        return _MMA[shape[1]]
+    return 64 if opcode.startswith("HFMA2") else 32 if re.match(r"(FFMA|DFMA|IMAD)\b", opcode) else 0
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Spearman's."""
+    ranks = [[sorted(x).index(v) for v in x] for x in (a, b)]
+    n = len(a)
+    return 1 - 6 * sum((p - q) ** 2 for p, q in zip(*ranks, strict=True)) / (n * (n * n - 1))
+
+
+if __name__ == "__main__":
+    main()
