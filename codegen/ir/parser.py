@@ -19,7 +19,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ... import grammar
 from ...dsl.device import Device, Instr
-from ...dsl.errors.tile import TileText
+from ...dsl.errors.text import TileText
 from ...dsl.index.expr import ONE, ZERO, Expr, Fn, Var, as_expr, number
 from ...dsl.index.expr import rules as index_rules
 from ...dsl.index.intervals import Interval

@@ -27,10 +27,10 @@ TITLES = {
     "warning": "Warnings",
     "target": "Targets and compilers",
     "run": "Calls",
+    "database": "Measurements",
     "emulate": "The emulator",
     "repl": "The interactive shell, and notebooks",
     "verify": "Faults of the compiler",
-    "tile": "Tile programs",
 }
 PAGE_OF = {"missing_tokens": "syntax", "online": "schedule"}
 PARENTS = (AndironError, InternalError, UserError, UserErrors, Caution)

@@ -154,3 +154,13 @@ class ReservedWord(SyntaxFault):
     """A reserved word where a name must stand. Reserved are: and or not else auto inf nan true false."""
 
     id = "reserved-word"
+
+
+class TileText(SyntaxFault):
+    """The text is no tile program.
+
+    `andiron emit --stage program` writes tile programs, and `codegen.ir.parser` reads them back. The caret points at a word
+    that no program has, or at an undeclared variable, buffer, instruction or type. Compare with printed programs.
+    """
+
+    id = "tile-text"

@@ -54,6 +54,12 @@ class Driver:
         """The name by which compilers know the device."""
         raise NotImplementedError
 
+    def model(self, device: int) -> str:
+        """The name by which its vendor sells the device."""
+        name = ctypes.create_string_buffer(256)
+        self.check(self._call("DeviceGetName", name, len(name), device), "name the device")
+        return name.value.decode(errors="replace")
+
     @contextmanager
     def on(self, device: int) -> Iterator[None]:
         """The device is this thread's current one within."""

@@ -65,7 +65,7 @@ def flags_for(machine: TargetMachine, kind: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def identity() -> str:
     """A text that differs between machines whose `native` code differs: model and features. It is part of cache keys."""
-    return f"{architecture()} {_model()} {' '.join(sorted(features()))}"
+    return f"{architecture()} {model()} {' '.join(sorted(features()))}"
 
 
 def missing(machine: TargetMachine) -> list[str]:
@@ -111,7 +111,8 @@ def _feature_words() -> list[str]:
     return _cpuinfo("flags", "Features").lower().split()
 
 
-def _model() -> str:
+def model() -> str:
+    """The CPU's name, as the system reports it."""
     if sys.platform == "darwin":
         return _sysctl("machdep.cpu.brand_string").strip()
     return _cpuinfo("model name", "CPU part") or platform.processor()

@@ -7,4 +7,5 @@ racing         alternating measurements, slow candidates cut short
 tuning_store   earlier results: their key, storing and finding them
 search         the whole search
 result         its result
+database       a database of all that was measured, in a file or on a server
 """

@@ -86,8 +86,7 @@ def is_allowed() -> bool:
 def record_key(request: CompileRequest) -> str:
     """The hash of what a result is for."""
     module, goal = request.module, request.target
-    op = module.declared.get(("op", request.op.name))
-    texts = [format_node(op) if op is not None else _plainly(request.op)]
+    texts = [op_text(request)]
     for s in request.schedules:
         texts.append(format_node(s) if s is not None else "")
     if request.named is not None:
@@ -99,6 +98,12 @@ def record_key(request: CompileRequest) -> str:
     if goal.family.launcher == "ctypes":
         where += [cpu_features.identity(), request.threads or cpu_features.usable_cores()]
     return key_of(KIND, _FORM, version(), len(texts), *texts, given, *where)
+
+
+def op_text(request: CompileRequest) -> str:
+    """The text of the op, in the formatter's spelling."""
+    op = request.module.declared.get(("op", request.op.name))
+    return format_node(op) if op is not None else _plainly(request.op)
 
 
 def load_record(request: CompileRequest) -> TunedRecord | None:

@@ -13,7 +13,7 @@ FULLEST = 16
 # Folders of tests that stand for none of the package.
 OWN = {
     "codegen/transforms/rewrites", "docs", "end_to_end", "fuzz", "fuzz/wide", "project", "runtime/gpu/on_device", "support",
-    "support/cpp", "support/gpu", "support/library", "support/programs", "support/random",
+    "support/cpp", "support/gpu", "support/library", "support/programs", "support/random", "support/tuning",
 }  # fmt: skip
 FILES = sorted(TESTS.rglob("*.py"))
 NAMES = [p.relative_to(TESTS).as_posix() for p in FILES]

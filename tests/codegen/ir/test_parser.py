@@ -18,7 +18,7 @@ from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.codegen.transforms.pipelining.software_pipeline import pipeline_copies
 from andiron.dsl.device import Device
 from andiron.dsl.errors import UserError
-from andiron.dsl.errors.tile import TileText
+from andiron.dsl.errors.text import TileText
 from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import Module, loads, std_device
 from andiron.dsl.ops.specialise import bind_params

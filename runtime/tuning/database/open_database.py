@@ -1,0 +1,34 @@
+"""`open_database`: the database of a path or a URL, or the one in the cache directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ....dsl.errors.database import NoDatabase
+from ...storage.cache import default_root
+from .database import Database
+from .sqlite_file import SqliteFile
+
+
+def default_path() -> Path:
+    """The file of the database in the cache directory."""
+    return default_root() / "measurements.db"
+
+
+def open_database(where: str | os.PathLike[str] | None = None, create: bool = True) -> Database:
+    """Opens a database of measurements, and brings an older one to today's form.
+
+    where   a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the file in the cache directory
+    create  whether a file that is not there is created; otherwise it raises NoDatabase
+
+    Raises NoDatabase, ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed. Raises NoPackage without the package that
+    a URL needs.
+    """
+    text = os.fspath(default_path() if where is None else where)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Database(SqliteFile(Path(text).expanduser(), create))
+    if scheme == "sqlite":
+        return Database(SqliteFile(Path(rest.removeprefix("/")).expanduser(), create))
+    raise NoDatabase(f"`{scheme}:` is no database that Andiron knows", help="a path, `sqlite:///PATH` or `postgresql://...`")

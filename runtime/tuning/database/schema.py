@@ -1,0 +1,79 @@
+"""The tables of a database of measurements, for SQLite and PostgreSQL alike, and the steps that lead to them.
+
+STEPS  A database states how many of the steps it has taken. Opening an older one takes the others, in one transaction. A step
+       that was published is never changed: a new form is a new step.
+ONCE   A text (op, device, schedule) is stored once, under its hash. Rows are stored once, under their key.
+
+Only what both databases understand is used: text, integers and floats; `:name` for values; `ON CONFLICT DO NOTHING`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ....dsl.errors.database import ForeignDatabase
+
+STEPS: list[tuple[str, ...]] = [
+    (
+        "CREATE TABLE andiron_texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
+        """CREATE TABLE andiron_tasks (
+            task TEXT PRIMARY KEY, op TEXT NOT NULL, op_name TEXT NOT NULL, sizes TEXT NOT NULL, open_sizes TEXT NOT NULL,
+            target TEXT NOT NULL, device TEXT NOT NULL)""",
+        "CREATE INDEX andiron_tasks_of_op ON andiron_tasks (op, device, target)",
+        "CREATE INDEX andiron_tasks_by_name ON andiron_tasks (op_name, target)",
+        """CREATE TABLE andiron_measurements (
+            id TEXT PRIMARY KEY, task TEXT NOT NULL, schedule TEXT NOT NULL, fingerprint TEXT NOT NULL,
+            toolchain TEXT NOT NULL, version TEXT NOT NULL, run TEXT NOT NULL, verdict TEXT NOT NULL,
+            seconds DOUBLE PRECISION, samples TEXT NOT NULL, detail TEXT NOT NULL, host TEXT NOT NULL, time TEXT NOT NULL)""",
+        # What `best` reads is all in the index.
+        """CREATE INDEX andiron_measurements_of_task
+            ON andiron_measurements (task, fingerprint, id, schedule, verdict, seconds)""",
+        "CREATE INDEX andiron_measurements_by_time ON andiron_measurements (time, id)",
+    ),
+]
+TABLES = ("andiron_texts", "andiron_tasks", "andiron_measurements")
+
+
+class Session(Protocol):
+    """A transaction of one of the databases."""
+
+    def execute(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        ...
+
+    def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
+        """How many rows the statement added or removed, for these values one after another."""
+        ...
+
+
+def migrate(session: Session, tables: set[str], name: str) -> None:
+    """Brings the database to today's form. Raises ForeignDatabase for one that is not of Andiron's, or is newer."""
+    if "andiron_schema" not in tables:
+        if tables & set(TABLES):
+            raise ForeignDatabase(f"{name} has tables of these names, and does not state its version")
+        session.execute("CREATE TABLE andiron_schema (steps INTEGER NOT NULL)")
+        session.execute("INSERT INTO andiron_schema (steps) VALUES (0)")
+    taken = _steps_taken(session, name)
+    for statements in STEPS[taken:]:
+        for sql in statements:
+            session.execute(sql)
+    if taken < len(STEPS):
+        session.execute("UPDATE andiron_schema SET steps = :steps", steps=len(STEPS))
+
+
+def has_all_steps(session: Session, name: str) -> bool:
+    """Whether the database has today's form. Raises ForeignDatabase where it is newer."""
+    return _steps_taken(session, name) == len(STEPS)
+
+
+def _steps_taken(session: Session, name: str) -> int:
+    """How many steps the database has taken. Raises ForeignDatabase where they are more than this version knows."""
+    rows = session.execute("SELECT steps FROM andiron_schema")
+    if len(rows) != 1 or not isinstance(rows[0][0], int):
+        raise ForeignDatabase(f"{name} does not state its version")
+    if rows[0][0] > len(STEPS):
+        raise ForeignDatabase(
+            f"{name} was made by a newer version of Andiron: form {rows[0][0]}; this version knows {len(STEPS)}",
+            help="install that version, or name another database",
+        )
+    return rows[0][0]

@@ -1,0 +1,115 @@
+"""`SqliteFile`: a database in a file, for many processes of machines that share the file.
+
+JOURNAL  The rollback journal, not the write-ahead log: the log needs memory that processes share, which network file systems do
+         not have. A process that is killed leaves a journal, from which the next one restores the file.
+LOCKED   Writers take the lock at the start, so none has to give up half-way. They wait for each other, so often and so long.
+FOREIGN  The first bytes of a file say that it is one of ours, before SQLite opens it: a foreign file is not touched.
+ALONE    A connection lives for one transaction. None is shared by threads, or inherited by a forked process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from ....dsl.errors.database import DamagedDatabase, DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
+from .schema import Session, has_all_steps, migrate
+
+_APPLICATION = 0x416E4462  # "AnDb"; SQLite stores it in bytes 68 to 71 of a file
+_TRIES, _PATIENCE = 6, 10.0  # LOCKED: so often; seconds each time
+
+T = TypeVar("T")
+
+
+class SqliteFile:
+    """A file, created at the first write."""
+
+    def __init__(self, path: Path, create: bool = True) -> None:
+        self.path, self.name = path, str(path)
+        if not path.exists():
+            if not create:
+                raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._refuse_foreign()
+        with self._connection() as session:
+            current = bool(_tables(session)) and has_all_steps(session, self.name)
+        if not current:
+            with self.transaction(write=True) as session:
+                migrate(session, _tables(session), self.name)
+                session.execute(f"PRAGMA application_id = {_APPLICATION}")
+
+    @contextmanager
+    def transaction(self, write: bool = False) -> Iterator[Session]:
+        """All of the block's statements, or none where it raises. Raises DatabaseBusy, DamagedDatabase, DatabaseFailed."""
+        with self._connection() as session:
+            session.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            yield session
+            session.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self) -> Iterator[_SqliteSession]:
+        connection = None
+        try:
+            connection = sqlite3.connect(f"file:{quote(str(self.path))}", uri=True, timeout=_PATIENCE, isolation_level=None)
+            yield _SqliteSession(connection)
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+        finally:
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()  # ends what was not committed
+
+    def _refuse_foreign(self) -> None:
+        """FOREIGN"""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(100)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise NoDatabase(f"{self.path} cannot be read: {error.strerror}") from None
+        ours = head[:16] == b"SQLite format 3\0" and int.from_bytes(head[68:72], "big") == _APPLICATION
+        if head and not ours:
+            raise ForeignDatabase(f"{self.path} is no database of Andiron's", help="it was not touched; name another file")
+
+    def _explained(self, error: sqlite3.Error) -> Exception:
+        said = str(error)
+        if "malformed" in said or "not a database" in said:
+            return DamagedDatabase(f"{self.path} is damaged: {said}", help="restore a copy, or move the file away")
+        if "locked" in said:
+            return DatabaseBusy(f"{self.path} was locked by others for {_TRIES * _PATIENCE:.0f} s")
+        way_out = None
+        if "readonly" in said or "unable to open" in said:
+            way_out = f"see who may write {self.path} and its folder {os.path.dirname(self.path) or '.'}"
+        return DatabaseFailed(f"{self.path}: {said}", help=way_out)
+
+
+class _SqliteSession:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        return _patiently(lambda: self._connection.execute(sql, values).fetchall())
+
+    def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
+        return _patiently(lambda: self._connection.executemany(sql, values).rowcount)
+
+
+def _patiently(call: Callable[[], T]) -> T:
+    """LOCKED. SQLite itself waits for `_PATIENCE`."""
+    for _ in range(_TRIES - 1):
+        try:
+            return call()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+    return call()
+
+
+def _tables(session: Session) -> set[str]:
+    return {name for (name,) in session.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

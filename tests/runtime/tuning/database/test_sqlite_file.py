@@ -1,0 +1,141 @@
+"""A database in a file: many processes, kills, and files that are not ours, are damaged, or are of another version."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from andiron.dsl.errors.database import DamagedDatabase, DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
+from andiron.runtime.tuning.database import schema, sqlite_file
+from andiron.runtime.tuning.database.open_database import open_database
+
+from ....support.paths import ROOT
+from ....support.tuning.measurements import row, rows, task
+
+WRITER = f"""
+import sys
+sys.path.insert(0, {str(ROOT.parent)!r})
+sys.path.insert(0, {str(ROOT)!r})
+from andiron.runtime.tuning.database.open_database import open_database
+from tests.support.tuning.measurements import rows
+
+path, name, count, times = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+database = open_database(path)
+print("ready", flush=True)
+added = 0
+for i in range(times):
+    added += database.add(rows(count, run=f"{{name}} {{i}}"))
+    added += database.add(rows(count, run=f"all {{i}}"))
+print(added, flush=True)
+"""
+
+
+def writer(path, name, count, times):
+    command = [sys.executable, "-c", WRITER, str(path), name, str(count), str(times)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_processes_write_at_once(tmp_path):
+    """None of the rows is lost, and none is there twice: each writer has rows of its own, and all share some."""
+    path = tmp_path / "new" / "x.db"
+    writers = [writer(path, f"process {i}", 3, 4) for i in range(3)]
+    added = [int(p.communicate(timeout=120)[0].split()[1]) for p in writers]
+    found = list(open_database(path).rows())
+    assert len(found) == sum(added) == 3 * 4 * (3 + 1)
+    assert len({m.key for m in found}) == len(found)
+    assert {m.run for m in found} == {f"process {i} {j}" for i in range(3) for j in range(4)} | {f"all {j}" for j in range(4)}
+
+
+def test_a_killed_writer_leaves_whole_batches(tmp_path):
+    path = tmp_path / "x.db"
+    process = writer(path, "killed", 400, 10**6)
+    assert process.stdout is not None
+    process.stdout.readline()
+    while not path.exists() or path.stat().st_size < 1 << 20:  # some batches are written, and one is on its way
+        pass
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    database = open_database(path)
+    runs = [m.run for m in database.rows()]
+    assert {runs.count(run) for run in set(runs)} == {400}
+    assert database.add(rows(400, run="after")) == 400
+
+
+def refused(path, error, match):
+    def use(create):
+        database = open_database(path, create)
+        database.add([row()])
+        list(database.rows())
+
+    before = path.read_bytes()
+    for create in (False, True):
+        with pytest.raises(error, match=match):
+            use(create)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_other_files_are_not_touched(tmp_path):
+    path = tmp_path / "x.db"
+    path.write_text("a text\n")
+    refused(path, ForeignDatabase, "no database of Andiron's")
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE andiron_texts (a)")
+    other.close()
+    refused(path, ForeignDatabase, "no database of Andiron's")
+
+
+def test_damaged_files_are_not_touched(tmp_path):
+    path = tmp_path / "x.db"
+    open_database(path).add(rows(200))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refused(path, DamagedDatabase, "damaged")
+    path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    refused(path, DamagedDatabase, "damaged")
+
+
+def test_newer_files_are_not_touched_and_older_ones_are_brought_up(tmp_path, monkeypatch):
+    path = tmp_path / "x.db"
+    open_database(path).add([row()])
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        newer = ("ALTER TABLE andiron_measurements ADD COLUMN more TEXT", "CREATE TABLE andiron_more (x TEXT)")
+        patch.setattr(schema, "STEPS", [*schema.STEPS, (*newer, "CREATE TABLE andiron_more (x TEXT)")])
+        with pytest.raises(DatabaseFailed, match="already exists"):
+            open_database(path)
+        assert path.read_bytes() == before  # a step that fails leaves all as it was
+        patch.setattr(schema, "STEPS", [*schema.STEPS[:-1], newer])
+        assert open_database(path).find(task().key) == [row()]
+    refused(path, ForeignDatabase, "newer version")
+
+
+def test_an_empty_file_is_a_new_database(tmp_path):
+    path = tmp_path / "x.db"
+    path.touch()
+    assert open_database(f"sqlite:///{path}").add([row()]) == 1
+    assert open_database(path, create=False).find(task().key) == [row()]
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(NoDatabase, match="there is no database"):
+        open_database(tmp_path / "x.db", create=False)
+    with pytest.raises(NoDatabase, match="mongodb"):
+        open_database("mongodb://host/name")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_nobody_gives_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "_PATIENCE", 0.01)
+    path = tmp_path / "x.db"
+    database = open_database(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseBusy, match="locked by others"):
+        database.add([row()])
+    other.execute("COMMIT")
+    other.close()
+    assert database.add([row()]) == 1
