@@ -34,9 +34,11 @@ SLOW_LIBRARIES = {"islpy": 22, "jinja2": 26, "lark": 14, "numpy": 56}  # ms
 NOT_EVERYWHERE = {
     "fcntl": "not every system has it",
     "grp": "not every system has it",
+    "psycopg": "the extra `cluster`",
     "pwd": "not every system has it",
     "ml_dtypes": "the extra `half`",
     "pygments": "the extra `repl`",
+    "sqlalchemy": "the extra `cluster`",
     "torch": "the extra `torch`",
 }
 

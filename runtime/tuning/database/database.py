@@ -1,23 +1,23 @@
 """`Database`: measurements are added, found, and the fastest schedule for a task is chosen.
 
 APPEND_ONLY  A row is never changed. Adding a row that is there does nothing, so what is not sure to be stored is sent again.
-PAGES        Many rows are read in pages, each in a transaction of its own: a reader does not keep writers waiting.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from statistics import median
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from ....dsl.errors.database import DamagedDatabase
-from .measurement import NEVER_CHOSEN, Measurement, Task
-from .schema import Session
+from .check_rows import check_rows
+from .measurement import Measurement, Task
+from .prune_rows import prune_rows
+from .ranking import ranking
+from .read_rows import PAGE, damaged, pages, read_json, read_measurement, read_task
+from .schema import Session, Storage
 
 BATCH = 500  # rows of a transaction: others wait for one batch only
 
@@ -28,25 +28,13 @@ _ADD_ROW = """INSERT INTO andiron_measurements
     (id, task, schedule, fingerprint, toolchain, version, run, verdict, seconds, samples, detail, host, time)
     VALUES (:id, :task, :schedule, :fingerprint, :toolchain, :version, :run, :verdict, :seconds, :samples, :detail, :host,
         :time) ON CONFLICT DO NOTHING"""
-_ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.verdict, m.samples, m.detail, m.version, m.host,
-        m.time
-    FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
-_TASK = """SELECT o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
-    LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE t.task = :task"""
 _TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
 _TEXT = "SELECT text FROM andiron_texts WHERE hash = :hash"
+_TASKS = "SELECT task FROM andiron_tasks WHERE {where} ORDER BY task LIMIT :limit"
 # Tasks of an op that were measured on this machine.
 _MEASURED = """SELECT t.task, t.sizes, t.open_sizes FROM andiron_tasks t
     WHERE t.op = :op AND t.device = :device AND t.target = :target AND EXISTS (SELECT 1 FROM andiron_measurements m
         WHERE m.task = t.task AND m.fingerprint = :fingerprint AND m.verdict = 'right')"""
-
-
-class Storage(Protocol):
-    """Where the rows are. Its name is shown in messages."""
-
-    name: str
-
-    def transaction(self, write: bool = False) -> AbstractContextManager[Session]: ...
 
 
 @dataclass(frozen=True)
@@ -63,6 +51,19 @@ class Choice:
     seconds: float
     runs: int
     distance: float = 0.0
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """What was measured of a task.
+
+    task  the task         rows  how many rows it has
+    best  the seconds of the fastest schedule, by machine; None where none was right
+    """
+
+    task: Task
+    rows: int
+    best: dict[str, float | None]
 
 
 class Database:
@@ -91,7 +92,7 @@ class Database:
             for task in tasks.values():
                 texts |= {task.op_hash: task.op, task.device_hash: task.device}
             with self._storage.transaction(write=True) as session:
-                session.execute_many(_ADD_TEXT, [dict(hash=h, text=text) for h, text in sorted(texts.items())])
+                session.execute_many(_ADD_TEXT, [{"hash": h, "text": text} for h, text in sorted(texts.items())])
                 session.execute_many(_ADD_TASK, [_task_values(task) for _, task in sorted(tasks.items())])
                 added += session.execute_many(_ADD_ROW, [_row_values(m) for m in rows])
         return added
@@ -104,31 +105,43 @@ class Database:
 
     def find(self, task_key: str, fingerprint: str | None = None) -> list[Measurement]:
         """The rows of a task, of one machine or of all."""
-        values = {"task": task_key} | ({} if fingerprint is None else {"fingerprint": fingerprint})
-        return list(self._pages(("fingerprint", "id"), **values))
+        if fingerprint is None:
+            found = pages(self._storage, ("fingerprint", "id"), task=task_key)
+        else:
+            found = pages(self._storage, ("id",), task=task_key, fingerprint=fingerprint)
+        return [read_measurement(self.name, tasks[row[1]], row) for tasks, rows in found for row in rows]
 
     def rows(self, op: str | None = None, target: str | None = None) -> Iterator[Measurement]:
         """All rows, or those of an op's name and a target."""
         if op is None and target is None:
-            yield from self._pages(("id",))
+            for tasks, rows in pages(self._storage):
+                yield from (read_measurement(self.name, tasks[row[1]], row) for row in rows)
         else:
             for task in self.tasks(op, target):
                 yield from self.find(task.key)
 
-    def tasks(self, op: str | None = None, target: str | None = None) -> Iterator[Task]:
-        """The tasks, those of an op's name and a target."""
+    def tasks(self, op: str | None = None, target: str | None = None, key: str = "") -> Iterator[Task]:
+        """The tasks: all, those of an op's name, of a target, or with a key that begins so."""
         given = {name: x for name, x in (("op_name", op), ("target", target)) if x is not None}
-        where = " AND ".join(["task > :after", *(f"{name} = :{name}" for name in given)])
+        given |= {"first": key, "end": f"{key}g"} if key else {}  # keys are hexadecimal: `g` is behind all of them
+        conditions = {"first": "task >= :first", "end": "task < :end"}
+        where = " AND ".join(["task > :after", *(conditions.get(name, f"{name} = :{name}") for name in given)])
         after = ""
         while True:
-            sql = f"SELECT task FROM andiron_tasks WHERE {where} ORDER BY task LIMIT :limit"
             with self._storage.transaction() as session:
-                found = session.execute(sql, after=after, limit=BATCH, **given)
-                page = [self._task(session, key) for (key,) in found]
+                found = session.execute(_TASKS.format(where=where), after=after, limit=PAGE, **given)
+                page = [read_task(session, self.name, found_key) for (found_key,) in found]
             yield from page
-            if len(page) < BATCH:
+            if len(page) < PAGE:
                 return
             after = page[-1].key
+
+    def summary(self, task: Task) -> TaskSummary:
+        """What was measured of a task."""
+        with self._storage.transaction() as session:
+            times = session.execute(_TIMES, task=task.key)
+        fastest = {machine: ranked[0][0] for machine, ranked in ranking(times).items() if ranked}
+        return TaskSummary(task, len(times), {machine: fastest.get(machine) for machine in sorted({t[0] for t in times})})
 
     def best(self, task_key: str, fingerprint: str) -> Choice | None:
         """The fastest schedule of a task on a machine; None where none was right."""
@@ -146,80 +159,42 @@ class Database:
             )
             distances = []
             for key, sizes, open_sizes in rows:
-                distance = _distance(task, self._sizes(sizes), self._sizes(open_sizes))
+                distance = _distance(task, read_json(self.name, sizes), read_json(self.name, open_sizes))
                 if distance is not None and key != task.key:
                     distances.append((distance, key))
             found = (self._best(session, key, fingerprint, distance) for distance, key in sorted(distances))
             return list(islice((choice for choice in found if choice is not None), limit))
 
     def _best(self, session: Session, task: str, fingerprint: str, distance: float = 0.0) -> Choice | None:
-        times: dict[str, list[float]] = {}
-        excluded: set[str] = set()
-        for machine, schedule, verdict, seconds in session.execute(_TIMES, task=task):
-            if verdict in NEVER_CHOSEN:
-                excluded.add(schedule)
-            elif verdict == "right" and machine == fingerprint and seconds is not None:
-                times.setdefault(schedule, []).append(seconds)
-        ranked = sorted((median(found), schedule) for schedule, found in times.items() if schedule not in excluded)
+        ranked = ranking(session.execute(_TIMES, task=task)).get(fingerprint)
         if not ranked:
             return None
-        seconds, schedule = ranked[0]
+        seconds, schedule, runs = ranked[0]
         text = session.execute(_TEXT, hash=schedule)
         if not text:
-            raise self._damaged(f"the text {schedule} is missing")
-        return Choice(self._task(session, task), text[0][0], seconds, len(times[schedule]), distance)
+            raise damaged(self.name, f"the text {schedule} is missing")
+        return Choice(read_task(session, self.name, task), text[0][0], seconds, runs, distance)
 
-    # ------------------------------------------------------------ rows to values
+    # ------------------------------------------------------------ upkeep
 
-    def _pages(self, order: Sequence[Literal["id", "fingerprint"]], **given: Any) -> Iterator[Measurement]:
-        """PAGES. Rows with the given values, in the order of these columns, which tell each from the others."""
-        tasks: dict[str, Task] = {}
-        where = [f"m.{name} = :{name}" for name in given]
-        after: dict[str, Any] = {}
-        keys = ", ".join(f"m.{name}" for name in order)
-        while True:
-            beyond = [f"({keys}) > ({', '.join(f':after_{name}' for name in order)})"] if after else []
-            sql = _ROWS.format(where=" AND ".join([*where, *beyond]) or "1 = 1", order=keys)
-            with self._storage.transaction() as session:
-                found = session.execute(sql, limit=BATCH, **given, **after)
-                for row in found:
-                    if row[1] not in tasks:
-                        tasks[row[1]] = self._task(session, row[1])
-            yield from (self._measurement(tasks[row[1]], row) for row in found)
-            if len(found) < BATCH:
-                return
-            last = {"id": found[-1][0], "fingerprint": found[-1][3]}
-            after = {f"after_{name}": last[name] for name in order}
+    def prune(self, before: str | None = None, keep: int | None = None) -> int:
+        """Removes rows, and the texts and tasks that no row needs any more; returns how many rows were removed.
 
-    def _task(self, session: Session, key: str) -> Task:
-        rows = session.execute(_TASK, task=key)
-        if not rows or None in rows[0]:
-            raise self._damaged(f"the task {key} is missing, or one of its texts")
-        op, name, sizes, open_sizes, target, device = rows[0]
-        return Task(op, name, self._sizes(sizes), target, device, self._sizes(open_sizes))
+        before  only rows that ended before this time, as `utc_now` gives it
+        keep    for each task and machine, rows of so many of the fastest schedules stay, and rows that exclude a schedule
 
-    def _measurement(self, task: Task, row: tuple[Any, ...]) -> Measurement:
-        key, _, schedule, fingerprint, toolchain, run, verdict, samples, detail, version, host, time = row
-        if schedule is None:
-            raise self._damaged(f"the schedule of row {key} is missing")
-        times = self._json(samples)
-        return Measurement(task, schedule, fingerprint, toolchain, run, verdict, times, detail, version, host, time)
+        Without either, no row is removed.
+        """
+        tasks = (task.key for task in self.tasks()) if (before, keep) != (None, None) else ()
+        return prune_rows(self._storage, tasks, before, keep)
 
-    def _sizes(self, text: str) -> dict[str, int]:
-        return self._json(text)
-
-    def _json(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise self._damaged(f"{text[:40]!r} is no JSON") from None
-
-    def _damaged(self, what: str) -> DamagedDatabase:
-        return DamagedDatabase(f"{self.name} is damaged: {what}", help="`andiron db check` shows the extent; restore a copy")
+    def check(self) -> Iterator[str]:
+        """What is wrong in the database, a line each: everything is read, and compared with its hash."""
+        return check_rows(self._storage)
 
 
 def _distance(task: Task, sizes: dict[str, int], open_sizes: dict[str, int]) -> float | None:
-    """Between the sizes of a task and others; None where other sizes are open. Open sizes count little: any may come."""
+    """Between the sizes of a task and others; None where other sizes are open. Open sizes do not count: any may come."""
     if sizes.keys() != task.sizes.keys() or open_sizes.keys() != task.open_sizes.keys():
         return None
     return math.dist(*([math.log2(max(x[n], 1)) for n in sizes] for x in (task.sizes, sizes)))

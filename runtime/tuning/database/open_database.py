@@ -9,6 +9,7 @@ from ....dsl.errors.database import NoDatabase
 from ...storage.cache import default_root
 from .database import Database
 from .sqlite_file import SqliteFile
+from .url_engine import UrlEngine
 
 
 def default_path() -> Path:
@@ -31,4 +32,6 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
         return Database(SqliteFile(Path(text).expanduser(), create))
     if scheme == "sqlite":
         return Database(SqliteFile(Path(rest.removeprefix("/")).expanduser(), create))
+    if scheme.partition("+")[0] in ("postgresql", "postgres"):
+        return Database(UrlEngine(text))
     raise NoDatabase(f"`{scheme}:` is no database that Andiron knows", help="a path, `sqlite:///PATH` or `postgresql://...`")

@@ -9,6 +9,7 @@ Only what both databases understand is used: text, integers and floats; `:name` 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ....dsl.errors.database import ForeignDatabase
@@ -20,7 +21,7 @@ STEPS: list[tuple[str, ...]] = [
             task TEXT PRIMARY KEY, op TEXT NOT NULL, op_name TEXT NOT NULL, sizes TEXT NOT NULL, open_sizes TEXT NOT NULL,
             target TEXT NOT NULL, device TEXT NOT NULL)""",
         "CREATE INDEX andiron_tasks_of_op ON andiron_tasks (op, device, target)",
-        "CREATE INDEX andiron_tasks_by_name ON andiron_tasks (op_name, target)",
+        "CREATE INDEX andiron_tasks_by_name ON andiron_tasks (op_name, task)",
         """CREATE TABLE andiron_measurements (
             id TEXT PRIMARY KEY, task TEXT NOT NULL, schedule TEXT NOT NULL, fingerprint TEXT NOT NULL,
             toolchain TEXT NOT NULL, version TEXT NOT NULL, run TEXT NOT NULL, verdict TEXT NOT NULL,
@@ -28,7 +29,7 @@ STEPS: list[tuple[str, ...]] = [
         # What `best` reads is all in the index.
         """CREATE INDEX andiron_measurements_of_task
             ON andiron_measurements (task, fingerprint, id, schedule, verdict, seconds)""",
-        "CREATE INDEX andiron_measurements_by_time ON andiron_measurements (time, id)",
+        "CREATE INDEX andiron_measurements_of_schedule ON andiron_measurements (schedule)",
     ),
 ]
 TABLES = ("andiron_texts", "andiron_tasks", "andiron_measurements")
@@ -43,6 +44,24 @@ class Session(Protocol):
 
     def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
         """How many rows the statement added or removed, for these values one after another."""
+        ...
+
+
+class Storage(Protocol):
+    """Where the rows are. Its name is shown in messages."""
+
+    name: str
+
+    def transaction(self, write: bool = False, alone: bool = False) -> AbstractContextManager[Session]:
+        """All of a block's statements, or none. `alone`: no other process writes meanwhile."""
+        ...
+
+    def faults(self) -> list[str]:
+        """What is wrong with the storage itself, in words."""
+        ...
+
+    def compact(self) -> None:
+        """Gives space that nothing uses back."""
         ...
 
 

@@ -44,12 +44,22 @@ class SqliteFile:
                 session.execute(f"PRAGMA application_id = {_APPLICATION}")
 
     @contextmanager
-    def transaction(self, write: bool = False) -> Iterator[Session]:
+    def transaction(self, write: bool = False, alone: bool = False) -> Iterator[Session]:
         """All of the block's statements, or none where it raises. Raises DatabaseBusy, DamagedDatabase, DatabaseFailed."""
         with self._connection() as session:
-            session.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            session.execute("BEGIN IMMEDIATE" if write or alone else "BEGIN")
             yield session
             session.execute("COMMIT")
+
+    def compact(self) -> None:
+        """Gives space that nothing uses back to the system."""
+        with self._connection() as session:
+            session.execute("VACUUM")
+
+    def faults(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        with self._connection() as session:
+            return [said for (said,) in session.execute("PRAGMA integrity_check(20)") if said != "ok"]
 
     @contextmanager
     def _connection(self) -> Iterator[_SqliteSession]:

@@ -3,6 +3,7 @@
 import pytest
 from andiron.dsl.errors.database import BadMeasurement
 from andiron.runtime.tuning.database import database as module
+from andiron.runtime.tuning.database import read_rows, sqlite_file
 from andiron.runtime.tuning.database.measurement import Task
 from andiron.runtime.tuning.database.open_database import open_database
 
@@ -16,6 +17,8 @@ def database(tmp_path):
 
 def test_rows_come_back_as_they_were(database, monkeypatch):
     monkeypatch.setattr(module, "BATCH", 7)
+    monkeypatch.setattr(read_rows, "PAGE", 5)
+    monkeypatch.setattr(module, "PAGE", 1)
     added = [*rows(20), row(run="b", detail="d\0d", verdict="late"), row(32, run="c", seconds=(), verdict="died")]
     assert database.add(added) == len(added)
     assert database.add(reversed(added)) == 0
@@ -24,6 +27,8 @@ def test_rows_come_back_as_they_were(database, monkeypatch):
     assert database.find(task().key, "another") == []
     assert list(database.rows(op="other")) == list(database.rows(target="cuda:sm_80")) == []
     assert {t.key for t in database.tasks()} == {task().key, task(32).key}
+    assert list(database.tasks(key=task().key[:7])) == list(database.tasks(key=task().key)) == [task()]
+    assert list(database.tasks(key="nothing")) == []
 
 
 def test_a_key_is_all_that_a_row_is_for():
@@ -80,3 +85,62 @@ def test_merging(database, tmp_path):
     assert database.merge(other) == 1
     assert database.merge(other) == 0
     assert sorted(m.key for m in database.rows()) == sorted(m.key for m in (*rows(5), row(1)))
+
+
+def test_pruning(database):
+    database.add(row(schedule=f"s{s}", seconds=(s,), run=str(n)) for s in (1.0, 2.0, 3.0) for n in range(2))
+    database.add([row(schedule="s2.0", seconds=(9.0,), fingerprint="another", time="2026-10-01T00:00:00Z")])
+    database.add([row(schedule="wrong", verdict="wrong"), row(32, verdict="refused", seconds=())])
+    assert database.prune() == 0
+    assert database.prune(before="2026-10-02T00:00:00Z", keep=1) == 0  # the fastest of another machine
+    assert database.prune(before="2026-10-02T00:00:00Z") == 1
+    assert database.prune(keep=2) == 3
+    assert sorted(m.schedule for m in database.rows()) == ["s1.0", "s1.0", "s2.0", "s2.0", "wrong"]
+    assert list(database.tasks()) == [task()]
+    with database._storage.transaction() as session:
+        texts = {text for (text,) in session.execute("SELECT text FROM andiron_texts")}
+    assert texts == {"s1.0", "s2.0", "wrong", task().op, task().device}
+
+
+def test_checking(database):
+    database.add([*rows(3), row(32)])
+    assert list(database.check()) == []
+
+    def change(sql):
+        with database._storage.transaction(write=True) as session:
+            session.execute(sql)
+        return [line.split()[0] for line in database.check()]
+
+    assert change("UPDATE andiron_measurements SET verdict = 'good' WHERE id = (SELECT MIN(id) FROM andiron_measurements)") == [
+        "row"
+    ]
+    assert change("UPDATE andiron_measurements SET run = 'another'") == ["row"] * 4
+    assert change("UPDATE andiron_tasks SET target = 'cuda'") == ["task"] * 2
+    assert change("UPDATE andiron_texts SET text = text || ' '") == [*["text"] * 6, *["task"] * 2]
+
+
+def test_every_query_uses_an_index(database, monkeypatch):
+    database.add([*rows(3), row(32)])
+    plans = {}
+    execute = sqlite_file._SqliteSession.execute
+
+    def explained(session, sql, **values):
+        if "andiron_m" in sql or "andiron_t" in sql:
+            plans[sql] = [line[-1] for line in execute(session, f"EXPLAIN QUERY PLAN {sql}", **values)]
+        return execute(session, sql, **values)
+
+    monkeypatch.setattr(sqlite_file._SqliteSession, "execute", explained)
+    monkeypatch.setattr(read_rows, "PAGE", 2)
+    assert len(database.find(task().key)) == len(database.find(task().key, MACHINE)) == 3
+    assert len([*database.rows(), *database.rows(op="scale"), *database.rows(op="scale", target="cpu")]) == 12
+    assert len([*database.tasks(), *database.tasks(key=task().key[:4])]) == 3
+    assert database.best(task().key, MACHINE)
+    assert database.nearest(task(), MACHINE)
+    database.prune(keep=1)
+    assert len(plans) > 10
+    lines = [(sql, line) for sql, plan in plans.items() for line in plan]
+    assert [x for x in lines if "TEMP B-TREE FOR ORDER" in x[1]] == []
+    # What no row needs is looked for among all tasks and texts, with the rows of each by an index.
+    read = [x for x in lines if x[1].startswith(("SCAN", "SEARCH")) and " INDEX " not in x[1]]
+    assert {line for _, line in read} == {"SCAN andiron_tasks", "SCAN andiron_texts"}
+    assert {sql.split()[0] for sql, _ in read} == {"DELETE"}

@@ -1,0 +1,78 @@
+"""Rows of the tables, as tasks and measurements.
+
+PAGES  Many rows are read in pages, each in a transaction of its own: a reader does not keep writers waiting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from ....dsl.errors.database import DamagedDatabase
+from .measurement import Measurement, Task
+from .schema import Session, Storage
+
+PAGE = 500
+
+_ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.verdict, m.samples, m.detail, m.version, m.host,
+        m.time
+    FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
+_TASK = """SELECT o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
+    LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE t.task = :task"""
+
+
+def pages(
+    storage: Storage, order: Sequence[Literal["id", "fingerprint"]] = ("id",), **given: Any
+) -> Iterator[tuple[dict[str, Task], list[tuple[Any, ...]]]]:
+    """PAGES. Rows with the given values, in the order of these columns, which tell each from the others; and their tasks.
+
+    A row is what `read_measurement` takes. The tasks are by their keys, and stay from page to page.
+    """
+    tasks: dict[str, Task] = {}
+    where = [f"m.{name} = :{name}" for name in given]
+    after: dict[str, Any] = {}
+    keys = ", ".join(f"m.{name}" for name in order)
+    while True:
+        beyond = [f"({keys}) > ({', '.join(f':after_{name}' for name in order)})"] if after else []
+        sql = _ROWS.format(where=" AND ".join([*where, *beyond]) or "1 = 1", order=keys)
+        with storage.transaction() as session:
+            found = session.execute(sql, limit=PAGE, **given, **after)
+            for row in found:
+                if row[1] not in tasks:
+                    tasks[row[1]] = read_task(session, storage.name, row[1])
+        yield tasks, found
+        if len(found) < PAGE:
+            return
+        last = {"id": found[-1][0], "fingerprint": found[-1][3]}
+        after = {f"after_{name}": last[name] for name in order}
+
+
+def read_task(session: Session, name: str, key: str) -> Task:
+    """The task of a key. Raises DamagedDatabase where it is not there."""
+    rows = session.execute(_TASK, task=key)
+    if not rows or None in rows[0]:
+        raise damaged(name, f"the task {key} is missing, or one of its texts")
+    op, op_name, sizes, open_sizes, target, device = rows[0]
+    return Task(op, op_name, read_json(name, sizes), target, device, read_json(name, open_sizes))
+
+
+def read_measurement(name: str, task: Task, row: tuple[Any, ...]) -> Measurement:
+    """A row of a page. Raises DamagedDatabase, BadMeasurement where it is none."""
+    key, _, schedule, fingerprint, toolchain, run, verdict, samples, detail, version, host, time = row
+    if schedule is None:
+        raise damaged(name, f"the schedule of row {key} is missing")
+    times = read_json(name, samples)
+    return Measurement(task, schedule, fingerprint, toolchain, run, verdict, times, detail, version, host, time)
+
+
+def read_json(name: str, text: str) -> Any:
+    """The value of a text of ours. Raises DamagedDatabase."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        raise damaged(name, f"{str(text)[:40]!r} is no JSON") from None
+
+
+def damaged(name: str, what: str) -> DamagedDatabase:
+    return DamagedDatabase(f"{name} is damaged: {what}", help="`andiron db check` shows the extent; restore a copy")
