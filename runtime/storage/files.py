@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ...dsl.errors.module import NoSuchFile
 from ...dsl.errors.target import CannotWrite
@@ -40,24 +42,33 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_bytes(path: str | Path, data: bytes) -> None:
     """As `write_text`."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write in a block, which takes the place of the one of this path at the block's end, as `write_text` does."""
     temporary: str | None = None
     try:
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file() and not target.is_dir():
             with target.open("wb") as file:
-                file.write(data)
+                yield file
             return
         handle, temporary = _beside(target)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         if target.exists():
             os.chmod(temporary, target.stat().st_mode & 0o7777)
         os.replace(temporary, target)
+        temporary = None
     except (OSError, ValueError) as error:
+        raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
+    finally:
         if temporary:
             with suppress(OSError):
                 os.unlink(temporary)
-        raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
 
 
 def _beside(target: Path) -> tuple[int, str]:

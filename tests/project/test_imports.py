@@ -36,6 +36,7 @@ NOT_EVERYWHERE = {
     "grp": "not every system has it",
     "psycopg": "the extra `cluster`",
     "pwd": "not every system has it",
+    "pyarrow": "the extra `parquet`",
     "ml_dtypes": "the extra `half`",
     "pygments": "the extra `repl`",
     "sqlalchemy": "the extra `cluster`",
