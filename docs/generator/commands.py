@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 
 from andiron.tools import cli
@@ -21,4 +22,9 @@ def commands_page() -> str:
     for command in cli.COMMANDS:
         said = commands.choices[command.NAME].format_help()
         out += [f"## andiron {command.NAME}", "", "```text", said.rstrip("\n"), "```", ""]
+        for actions in (
+            a.choices for a in commands.choices[command.NAME]._actions if isinstance(a, argparse._SubParsersAction)
+        ):
+            for action in actions.values():
+                out += ["```text", action.format_help().rstrip("\n"), "```", ""]
     return "\n".join(out).rstrip("\n") + "\n"

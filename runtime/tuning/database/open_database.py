@@ -17,16 +17,23 @@ def default_path() -> Path:
     return default_root() / "measurements.db"
 
 
+def named_database() -> str | None:
+    """The path or URL that `ANDIRON_TUNED` has; None where it has none, but says whether results are used (`0`, `1`)."""
+    text = os.environ.get("ANDIRON_TUNED", "")
+    return None if text in ("", "0", "1") else text
+
+
 def open_database(where: str | os.PathLike[str] | None = None, create: bool = True) -> Database:
     """Opens a database of measurements, and brings an older one to today's form.
 
-    where   a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the file in the cache directory
+    where   a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the one that `ANDIRON_TUNED` names,
+            otherwise the file in the cache directory
     create  whether a file that is not there is created; otherwise it raises NoDatabase
 
     Raises NoDatabase, ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed. Raises NoPackage without the package that
     a URL needs.
     """
-    text = os.fspath(default_path() if where is None else where)
+    text = os.fspath(where if where is not None else named_database() or default_path())
     scheme, separator, rest = text.partition("://")
     if not separator:
         return Database(SqliteFile(Path(text).expanduser(), create))
