@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -20,8 +20,6 @@ from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.op import UnknownSize
-from ..dsl.errors.run import ArgumentCount
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
@@ -33,11 +31,12 @@ from ..dsl.support.expected import expect, expect_count, expect_flag
 from ..dsl.syntax import OpDecl, ScheduleDecl
 from ..dsl.text.parser import parse
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
+from .given_values import merge_values, refuse_unknown
 from .gpu.dispatch import DeviceKernels, attached_target
 from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
 from .op_counts import too_small_for_threads
-from .tuning.tuning_store import TunedRecord, is_allowed, load_record
+from .tuning.tuning_store import TunedSchedule, is_allowed, load_record, named_database
 from .variant import KernelVariants, Variant
 
 
@@ -109,7 +108,7 @@ class CompileRequest:
         """The kernel that a file with this text of a module, these schedules and sizes will hold."""
         return compile_text(text, self.op.name, schedules, self.target.name, given)
 
-    def kernel(self, variants: Sequence[Variant], tuned: TunedRecord | None = None) -> Kernel:
+    def kernel(self, variants: Sequence[Variant], tuned: TunedSchedule | None = None) -> Kernel:
         """A kernel of these variants, which tuning may have found."""
         if self.target.family.launcher == "driver":
             from .gpu.kernel import DeviceKernel
@@ -128,6 +127,7 @@ def compile(
     checks: bool | int = True,
     verify: bool | int = False,
     *,
+    tuned: str | os.PathLike[str] | None = None,
     sizes: Mapping[str, int] | None = None,
     params: Mapping[str, int] | None = None,
     **named: int,
@@ -147,6 +147,8 @@ def compile(
     checks    False leaves out the checks of accesses under the emulator, which takes less than half of the time
     verify    True checks every compiled program at several small sizes: it computes what its op says, each point once. A check
               takes some seconds. `report.notes` lists the sizes and what was left out
+    tuned     a database of measurements, as a path or a URL: the fastest schedule measured for these sizes is used, otherwise
+              the one for the nearest sizes that fits. None is the database that `ANDIRON_TUNED` names, if it names one
     sizes     sizes by name, as `{"M": 512}`, for a size that has the name of an argument of this function
     params    values of parameters by name. `sizes`, `params` and keywords are read alike. A name stands in one of them only
     named     sizes of the op, values of its integer parameters, and values of parameters of the schedule. A size that is not
@@ -172,9 +174,12 @@ def compile(
     SizeOverflow              a tensor would have 2^63 elements or more
     NotVerified               `verify` found that a program is wrong. Andiron is at fault
     CannotTune, NothingRight  see `Kernel.tune`
+    NoDatabase                there is no database at `tuned`. ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed or
+                              NoPackage: it cannot be read
     """
     if tune is not None:
         expect_count("tune", tune, 0, "how many candidates to measure")
+    expect("tuned", tuned, (str, os.PathLike, type(None)), "a database of measurements: a path or a URL")
     expect_flag("checks", checks)
     expect_flag("verify", verify)
     request = replace(
@@ -189,10 +194,10 @@ def compile(
     if target is None:
         module, fixed = request.module, dict(request.given)
         there = DeviceKernels(
-            lambda name: compile(module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=fixed)
+            lambda name: compile(module, op, schedule, name, tune=tune, checks=checks, verify=verify, tuned=tuned, sizes=fixed)
         )
         request = replace(request, elsewhere=there)
-    kernel = (load_tuned(request, tune or 0) if tune != 0 else None) or compile_untuned(request)
+    kernel = (load_tuned(request, tune or 0, tuned) if tune != 0 else None) or compile_untuned(request)
     if tune and kernel.tuned is None:
         kernel.tune(top=tune)
     return kernel
@@ -214,7 +219,7 @@ def compile_without_text(mod: Module, op: str | None, schedule: str, target: str
     return request.kernel([request.variant(s, emit=lambda *_: "") for s in request.schedules])
 
 
-def compile_untuned(request: CompileRequest, tuned: TunedRecord | None = None) -> Kernel:
+def compile_untuned(request: CompileRequest, tuned: TunedSchedule | None = None) -> Kernel:
     """The kernel by the schedules as they are; `tuned`: a search that found none faster.
 
     The author's mistakes are said now; what the compiler adds for some sizes is compiled when they come.
@@ -226,8 +231,22 @@ def compile_untuned(request: CompileRequest, tuned: TunedRecord | None = None) -
     return request.kernel(variants, tuned)
 
 
-def load_tuned(request: CompileRequest, count: int = 0) -> Kernel | None:
-    """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used."""
+def load_tuned(request: CompileRequest, count: int = 0, tuned: str | os.PathLike[str] | None = None) -> Kernel | None:
+    """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used.
+
+    With a database, `tuned` or the one that `ANDIRON_TUNED` names, the kernel that its measurements suggest. A note says where
+    they suggest none.
+    """
+    where = named_database() if tuned is None else tuned
+    if where is None:
+        return _load_stored(request, count)
+    from .tuning.database.choose import choose_kernel
+
+    kernel, note = choose_kernel(request, where, tuned is not None, partial(_load_stored, request, count), near=count == 0)
+    return kernel or compile_untuned(replace(request, notes=request.notes | {note}))
+
+
+def _load_stored(request: CompileRequest, count: int) -> Kernel | None:
     found = load_record(request) if is_allowed() else None
     if found is None or found.asked < count:
         return None
@@ -274,7 +293,7 @@ def resolve_request(
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
     for name, value in values.items():
         expect(name, value, Integral, "a value of that parameter, an integer")
-    _refuse_unknown(chosen, sizes, tunables)
+    refuse_unknown(chosen, sizes, tunables)
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)
     fixed = {name: int(value) for name, value in sizes.items()}
@@ -283,29 +302,6 @@ def resolve_request(
         device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
     notes = frozenset(skipped_schedules_note(module, chosen, device) if named is None and not own else ())
     return CompileRequest(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
-
-
-def _refuse_unknown(op: Op, values: Iterable[str], tunables: Iterable[str]) -> None:
-    """Raises UnknownSize for the name of a value that is neither a size nor a parameter, of the op or of its schedules."""
-    sizes, params = [v.name for v in op.dims], [name for name, _ in op.params]
-    unknown = next((name for name in values if name not in (*sizes, *params)), None)
-    if unknown is not None:
-        way_out = did_you_mean(unknown, (*sizes, *params, *tunables))
-        raise UnknownSize(f"`{unknown}` is no size and no parameter of op `{op.name}`", help=way_out)
-
-
-def merge_values(named: Mapping[str, int], sizes: Mapping[str, int] | None, params: Mapping[str, int] | None) -> dict[str, int]:
-    """Sizes and parameters by name, from the keywords and the mappings that gave them. Raises ArgumentKind, ArgumentCount."""
-    given = dict(named)
-    for which, more in (("sizes", sizes), ("params", params)):
-        kinds, help = (Mapping, type(None)), f'a size or parameter of that name is `{which}={{"{which}": ...}}`'
-        expect(which, more, kinds, "a mapping of names to integers", help)
-        for name, value in (more or {}).items():
-            expect(f"a name in {which}", name, str, "the name of a size or parameter")
-            if name in given:
-                raise ArgumentCount(f"`{name}` is given twice", help="by keyword, in `sizes` or in `params`: leave one out")
-            given[name] = value
-    return given
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:

@@ -10,6 +10,7 @@ import ast
 import functools
 import inspect
 import linecache
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ def op(
     target: str | None = None,
     threads: int | None = None,
     *,
+    tuned: str | os.PathLike[str] | None = None,
     sizes: Mapping[str, int] | None = None,
     params: Mapping[str, int] | None = None,
     **named: int,
@@ -40,7 +42,7 @@ def op(
 
     Raises what `andiron.compile` raises.
     """
-    return compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
+    return compile(_module(text, 2), None, schedule, target, threads, tuned=tuned, sizes=sizes, params=params, **named)
 
 
 class Embedded(Protocol):
@@ -72,6 +74,7 @@ def kernel(
     target: str | None = None,
     threads: int | None = None,
     *,
+    tuned: str | os.PathLike[str] | None = None,
     sizes: Mapping[str, int] | None = None,
     params: Mapping[str, int] | None = None,
     **named: int,
@@ -93,7 +96,7 @@ def kernel(
     Raises what `andiron.compile` raises. The decorator raises SignatureDiffers if the parameters of the function are not the
     inputs of the op.
     """
-    made = compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
+    made = compile(_module(text, 2), None, schedule, target, threads, tuned=tuned, sizes=sizes, params=params, **named)
 
     def decorate(function: Callable[..., Any]) -> Embedded:
         signature = inspect.signature(function)

@@ -35,7 +35,7 @@ from .variant import Variant
 if TYPE_CHECKING:
     from .compile import CompileRequest
     from .tuning.search import Tuning
-    from .tuning.tuning_store import TunedRecord
+    from .tuning.tuning_store import TunedSchedule
 
 
 class Kernel:
@@ -60,7 +60,7 @@ class Kernel:
         sizes: Mapping[str, int] | None = None,
         threads: int | None = None,
         request: CompileRequest | None = None,  # what it was made from
-        tuned: TunedRecord | None = None,  # what tuning found, where the schedule is from there
+        tuned: TunedSchedule | None = None,  # what tuning found, where the schedule is from there
     ) -> None:
         self.op = op
         self.sizes = dict(sizes or {})
@@ -164,7 +164,7 @@ class Kernel:
 
         return tune(self, args, top, seconds, say, keep)
 
-    def adopt(self, variants: Sequence[Variant], tuned: TunedRecord) -> None:
+    def adopt(self, variants: Sequence[Variant], tuned: TunedSchedule) -> None:
         """Uses these variants from now on. Tuning calls this with what it found.
 
         variants  variants of the same op, for the same target

@@ -37,7 +37,7 @@ from .toolchains import build_code
 
 if TYPE_CHECKING:
     from ..compile import CompileRequest
-    from ..tuning.tuning_store import TunedRecord
+    from ..tuning.tuning_store import TunedSchedule
 
 _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
 _ALIGN = 256  # bytes, of each workspace
@@ -58,7 +58,7 @@ class DeviceKernel(Kernel):
         sizes: Mapping[str, int] | None = None,
         *,
         request: CompileRequest | None = None,
-        tuned: TunedRecord | None = None,
+        tuned: TunedSchedule | None = None,
     ) -> None:
         super().__init__(op, variants, sizes, 1, request=request, tuned=tuned)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}

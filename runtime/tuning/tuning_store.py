@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...dsl import syntax
 from ...dsl.errors import UserError
@@ -34,6 +34,23 @@ if TYPE_CHECKING:
 
 KIND = "tuned"  # of cache entries
 _FORM = 1
+
+
+class TunedSchedule(Protocol):
+    """Where the schedule of a kernel is from: a search, or a database of measurements. Its text says so to people."""
+
+    @property
+    def schedule(self) -> str | None:
+        """The text; None where nothing was faster than the schedule as it was."""
+        ...
+
+    def kernel(self, request: CompileRequest) -> Kernel | None:
+        """The kernel with it; None where it does not fit the request."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its facts, for programs; `source` says where it is from."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,24 +80,39 @@ class TunedRecord:
 
     def kernel(self, request: CompileRequest) -> Kernel | None:
         """The kernel with this schedule; None where the text is not accepted any more."""
-        try:
-            declared = [d for d in parse(Source("<tuned>", self.schedule or "")).declarations]
-            (found,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
-            base = request.schedules[self.place]
-            # Conditions that sizes decided are gone from the base; the others hold for the winner as well.
-            mine = replace(found, where=base.where if base is not None else ())
-            schedules = [mine if i == self.place else s for i, s in enumerate(request.schedules)]
-            makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
-            variants = KernelVariants(makers)
-            variants[self.place]
-            return request.kernel(variants, self)
-        except (UserError, IndexError, ValueError):
-            return None
+        return kernel_with(request, self.schedule or "", self.place, self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its facts, without the text of the schedule."""
+        return {"source": "tuning", **{name: value for name, value in asdict(self).items() if name != "schedule"}}
+
+
+def kernel_with(request: CompileRequest, schedule: str, place: int, tuned: TunedSchedule) -> Kernel | None:
+    """The kernel of a request with the text of a schedule in this place; None where it is not accepted there."""
+    try:
+        declared = [d for d in parse(Source("<tuned>", schedule)).declarations]
+        (found,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
+        base = request.schedules[place]
+        # Conditions that sizes decided are gone from the base; the others hold for the winner as well.
+        mine = replace(found, where=base.where if base is not None else ())
+        schedules = [mine if i == place else s for i, s in enumerate(request.schedules)]
+        makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
+        variants = KernelVariants(makers)
+        variants[place]
+        return request.kernel(variants, tuned)
+    except (UserError, IndexError, ValueError):
+        return None
 
 
 def is_allowed() -> bool:
     """Whether results of tuning are used where nothing else is said: `ANDIRON_TUNED=0` asks for none."""
     return os.environ.get("ANDIRON_TUNED", "1") != "0"
+
+
+def named_database() -> str | None:
+    """The path or URL that `ANDIRON_TUNED` has; None where it has none, but says whether results are used (`0`, `1`)."""
+    text = os.environ.get("ANDIRON_TUNED", "")
+    return None if text in ("", "0", "1") else text
 
 
 def record_key(request: CompileRequest) -> str:

@@ -10,9 +10,11 @@ import argparse
 import re
 from collections import Counter
 from itertools import islice
+from time import strptime
 from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors.target import NotInModule
+from ...dsl.support.amounts import seconds_text
 from ..options import add_json, not_negative, positive
 from ..terminal import complain, say_json
 
@@ -184,8 +186,6 @@ def _facts(m: Measurement) -> dict[str, Any]:
 
 
 def _time_text(seconds: float | None) -> str:
-    from ...dsl.support.amounts import seconds_text
-
     return "-" if seconds is None else seconds_text(seconds)
 
 
@@ -195,8 +195,6 @@ def _rows(count: int) -> str:
 
 def _time(text: str) -> str:
     """The type of `--before`: a time as measurements have it."""
-    from time import strptime
-
     made = f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
     try:
         strptime(made, "%Y-%m-%dT%H:%M:%SZ")

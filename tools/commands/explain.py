@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         said = {"compiled": _as_json(compiled)} if compiled else {}
         said |= {"coverage": coverage} if coverage else {}
         said |= {"sass": [k.as_dict() for k in sass]} if sass else {}
-        why = {"choices": [asdict(c) for c in choices]} if choices else {}
+        why: dict[str, Any] = {"schedule_from": _source(kernel)}
+        why |= {"choices": [asdict(c) for c in choices]} if choices else {}
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
     from ...codegen.lower.schedule_trace import show_trace
@@ -81,6 +82,18 @@ def run(args: argparse.Namespace) -> int:
         if not choices:
             print("\nno candidates: the author wrote all lines, or they come from the default nests")
     return 0
+
+
+def _source(kernel: Kernel) -> dict[str, Any]:
+    """Where the schedule of the first variant is from: `file`, `model`, `tuning` or `database`."""
+    if kernel.tuned is not None:
+        return {**kernel.tuned.as_dict(), "note": str(kernel.tuned)}
+    request = kernel.request
+    first = request.schedules[0] if request is not None else None
+    authored = (
+        request is not None and first is not None and (first.name in request.module.schedules or request.named is not None)
+    )
+    return {"source": "file" if authored else "model"}
 
 
 def _mappings(kernel: Kernel, json: bool) -> int:

@@ -31,10 +31,10 @@ _ADD_ROW = """INSERT INTO andiron_measurements
 _TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
 _TEXT = "SELECT text FROM andiron_texts WHERE hash = :hash"
 _TASKS = "SELECT task FROM andiron_tasks WHERE {where} ORDER BY task LIMIT :limit"
-# Tasks of an op that were measured on this machine.
+# Tasks of an op that were measured, on one machine or on any.
 _MEASURED = """SELECT t.task, t.sizes, t.open_sizes FROM andiron_tasks t
     WHERE t.op = :op AND t.device = :device AND t.target = :target AND EXISTS (SELECT 1 FROM andiron_measurements m
-        WHERE m.task = t.task AND m.fingerprint = :fingerprint AND m.verdict = 'right')"""
+        WHERE m.task = t.task{machine} AND m.verdict = 'right')"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Choice:
 
     task      the task          schedule  the text
     seconds   of a call: the median over its runs           runs  how many these are
+    machine   where: its fingerprint
     distance  of the task's sizes from the asked ones, the length of the difference of their binary logarithms
     """
 
@@ -50,6 +51,7 @@ class Choice:
     schedule: str
     seconds: float
     runs: int
+    machine: str
     distance: float = 0.0
 
 
@@ -143,37 +145,48 @@ class Database:
         fastest = {machine: ranked[0][0] for machine, ranked in ranking(times).items() if ranked}
         return TaskSummary(task, len(times), {machine: fastest.get(machine) for machine in sorted({t[0] for t in times})})
 
-    def best(self, task_key: str, fingerprint: str) -> Choice | None:
-        """The fastest schedule of a task on a machine; None where none was right."""
-        with self._storage.transaction() as session:
-            return self._best(session, task_key, fingerprint)
+    def best(self, task_key: str, fingerprint: str | None) -> Choice | None:
+        """The fastest schedule of a task on a machine; None where none was right.
 
-    def nearest(self, task: Task, fingerprint: str, limit: int = 8) -> list[Choice]:
+        fingerprint  the machine; None is the one that measured the most schedules
+        """
+        return next(iter(self.fastest(task_key, fingerprint, 1)), None)
+
+    def fastest(self, task_key: str, fingerprint: str | None, limit: int) -> list[Choice]:
+        """The fastest schedules of a task, as `best`, the fastest first."""
+        with self._storage.transaction() as session:
+            return self._fastest(session, task_key, fingerprint, limit)
+
+    def nearest(self, task: Task, fingerprint: str | None, limit: int = 8, each: int = 1) -> list[Choice]:
         """The fastest schedules of the tasks with the nearest sizes, for the same op, target and device, the nearest first.
 
         The task itself is not among them. Sizes that are open for the one are open for the other.
+
+        fingerprint  as for `best`          limit, each  how many choices at most, and how many of a task
         """
+        here = {} if fingerprint is None else {"fingerprint": fingerprint}
+        sql = _MEASURED.format(machine=" AND m.fingerprint = :fingerprint" if here else "")
         with self._storage.transaction() as session:
-            rows = session.execute(
-                _MEASURED, op=task.op_hash, device=task.device_hash, target=task.target, fingerprint=fingerprint
-            )
+            rows = session.execute(sql, op=task.op_hash, device=task.device_hash, target=task.target, **here)
             distances = []
             for key, sizes, open_sizes in rows:
                 distance = _distance(task, read_json(self.name, sizes), read_json(self.name, open_sizes))
                 if distance is not None and key != task.key:
                     distances.append((distance, key))
-            found = (self._best(session, key, fingerprint, distance) for distance, key in sorted(distances))
-            return list(islice((choice for choice in found if choice is not None), limit))
+            found = (c for distance, key in sorted(distances) for c in self._fastest(session, key, fingerprint, each, distance))
+            return list(islice(found, limit))
 
-    def _best(self, session: Session, task: str, fingerprint: str, distance: float = 0.0) -> Choice | None:
-        ranked = ranking(session.execute(_TIMES, task=task)).get(fingerprint)
-        if not ranked:
-            return None
-        seconds, schedule, runs = ranked[0]
-        text = session.execute(_TEXT, hash=schedule)
-        if not text:
-            raise damaged(self.name, f"the text {schedule} is missing")
-        return Choice(read_task(session, self.name, task), text[0][0], seconds, runs, distance)
+    def _fastest(self, session: Session, task: str, machine: str | None, limit: int, distance: float = 0.0) -> list[Choice]:
+        by_machine = ranking(session.execute(_TIMES, task=task))
+        if machine is None:
+            machine = max(by_machine, key=lambda name: (len(by_machine[name]), name), default="")
+        found = []
+        for seconds, schedule, runs in by_machine.get(machine, ())[:limit]:
+            text = session.execute(_TEXT, hash=schedule)
+            if not text:
+                raise damaged(self.name, f"the text {schedule} is missing")
+            found.append(Choice(read_task(session, self.name, task), text[0][0], seconds, runs, machine, distance))
+        return found
 
     # ------------------------------------------------------------ upkeep
 

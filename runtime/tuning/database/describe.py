@@ -14,7 +14,6 @@ from ....dsl.errors import UserError
 from ....dsl.text.print_node import format_node
 from ...devices import extended_devices
 from ...gpu.driver import find_driver
-from ...gpu.toolchains import toolchain_versions
 from ...native import cpu_features
 from ...native.cxx_compiler import find_compiler
 from ...native.detect_cpu import detect_cpu
@@ -59,6 +58,8 @@ def toolchain_of(request: CompileRequest) -> str:
     """The compiler of the emitted text; empty where there is none."""
     try:
         if request.target.family.launcher == "driver":
+            from ...gpu.toolchains import toolchain_versions
+
             return next(iter(toolchain_versions(request.target.family.name)), "")
         return find_compiler().version
     except UserError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ....dsl.errors.database import NoDatabase
 from ...storage.cache import default_root
+from ..tuning_store import named_database
 from .database import Database
 from .sqlite_file import SqliteFile
 from .url_engine import UrlEngine
@@ -15,12 +16,6 @@ from .url_engine import UrlEngine
 def default_path() -> Path:
     """The file of the database in the cache directory."""
     return default_root() / "measurements.db"
-
-
-def named_database() -> str | None:
-    """The path or URL that `ANDIRON_TUNED` has; None where it has none, but says whether results are used (`0`, `1`)."""
-    text = os.environ.get("ANDIRON_TUNED", "")
-    return None if text in ("", "0", "1") else text
 
 
 def open_database(where: str | os.PathLike[str] | None = None, create: bool = True) -> Database:
