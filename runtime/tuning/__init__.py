@@ -3,6 +3,7 @@
 candidates     the candidates for a kernel
 trials         candidates compiled, equal programs once
 worker_client  a process of its own in which candidates run (`worker`)
+trial_runs     trials run in that process: checked, then timed
 racing         alternating measurements, slow candidates cut short
 tuning_store   earlier results: their key, storing and finding them
 search         the whole search

@@ -16,24 +16,20 @@ from ...dsl.errors.run import CannotTune, NothingRight
 from ...dsl.support.amounts import seconds_text
 from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
-from ..check_results import ExpectedResults
 from ..gpu.driver import find_driver
 from ..native import cpu_features
-from ..random_inputs import default_sizes, random_inputs
+from ..random_inputs import default_sizes
 from ..variant import KernelVariants, Variant
-from .racing import ROUNDS, limit_for, race, winner
+from .racing import ROUNDS, winner
 from .result import Trial, Tuning
+from .trial_runs import Say, TrialRuns
 from .trials import prediction, trials_for
 from .tuning_store import TunedRecord, load_record, store_record
-from .worker_client import WorkerClient, WorkerFailed
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
 
 _BUILDING = 0.6  # of the time may pass until all are built
-_FIRST = 300.0  # seconds for the first call of the schedule as it was
-
-Say = Callable[[str], None]
 
 
 def tune(
@@ -96,8 +92,7 @@ class Search:
         self.refused: list[tuple[str, str]] = []
         self.note = ""
         self._lead: Trial | None = None
-        self._loaded: set[int] = set()
-        self._bench = WorkerClient(self._prepare)
+        self._runs = TrialRuns(op, kernel.sizes, self.dims, kernel.threads, self.inputs)
         self._pool = ThreadPoolExecutor(cpu_features.usable_cores())
 
     def _place(self) -> int:
@@ -118,22 +113,16 @@ class Search:
         ready = time.monotonic() + _BUILDING * (deadline - time.monotonic())
         trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say, build, ready)
         self._remember(trials, build)
-        expected = self._expected()
+        self.say("the reference")
+        expected = self._runs.expected()
+        self.note = expected.note
         self.trials = trials
         for t in trials:
             self._built(t, builds[t.number], ready)
-        best = _FIRST / 20
-        for t in trials:
-            if t.rejected or (t.number and time.monotonic() > deadline):
-                t.rejected = t.rejected or "the time was up"
-                continue
-            self.say(f"checking {t.number + 1} of {len(trials)}: {t.about}")
-            self._check(t, expected, best)
-            if not t.rejected:
-                best = t.first if t.number == 0 else min(best, t.first)
+        self._runs.check(trials, expected, deadline, self.say)
         if all(t.rejected for t in trials):
             raise NothingRight(f"no candidate for {self.kernel!r} works; the schedule as it was: {trials[0].rejected}")
-        race(self._bench, trials, self._load, deadline, self._leading)
+        self._runs.race(trials, deadline, self._leading)
 
     def _remember(self, trials: list[Trial], build: Callable[[Trial], None]) -> None:
         """What was found before takes part, so that tuning again loses nothing."""
@@ -145,13 +134,6 @@ class Search:
                 predicted, bound = prediction(self.request, variant, self.dims)
                 trials.append(Trial(len(trials), f"found before, {found.date}", predicted, bound, variant))
                 build(trials[-1])
-
-    def _expected(self) -> ExpectedResults:
-        self.say("the reference")
-        inputs = self.inputs if self.inputs is not None else random_inputs(self.kernel.op, self.dims)
-        expected = ExpectedResults(self.kernel.op, inputs)
-        self.note = expected.note
-        return expected
 
     def _built(self, t: Trial, build: Future[Any], deadline: float) -> None:
         self.say(f"building {t.number + 1} of {len(self.trials)}: {t.about}")
@@ -165,18 +147,6 @@ class Search:
                 raise
             t.rejected = f"not built: {str(error).splitlines()[0]}"
 
-    def _check(self, t: Trial, expected: ExpectedResults, best: float) -> None:
-        try:
-            self._load(t)
-            t.first, results = self._bench.ask("check", t.number, limit=limit_for(best, 1) if t.number else _FIRST)
-        except WorkerFailed as error:
-            t.rejected = "cut short: much slower than the best" if error.late else str(error)
-            return
-        for outputs in results:
-            verdict = expected.check(outputs)
-            if not verdict.ok:
-                t.rejected = f"wrong: an error of {verdict.error:.3g}, {verdict.allowed:.3g} is allowed there"
-
     def _leading(self, alive: list[Trial], turn: int) -> None:
         """After a round: what leads is kept at once, so that it is there if this process is killed."""
         lead = winner(self.trials)
@@ -185,26 +155,8 @@ class Search:
             self._lead = lead
             self._keep(lead, asked=0)
 
-    # ------------------------------------------------------------ the worker
-
-    def _prepare(self, ask: Callable[..., Any]) -> None:
-        self._loaded.clear()
-        if self.inputs is not None:
-            ask("take", self.inputs, limit=_FIRST)
-        else:
-            ask("random", self.kernel.op, self.dims, 0, limit=_FIRST)
-
-    def _load(self, t: Trial) -> None:
-        """Into the worker at hand, if it is not there."""
-        if not self._bench.alive:
-            self._loaded.clear()
-        if t.number not in self._loaded:
-            v, k = t.variant, self.kernel
-            self._bench.ask("load", t.number, k.op, [(v.program, v.source, v.schedule, v.target)], k.sizes, k.threads)
-            self._loaded.add(t.number)
-
     def close(self) -> None:
-        self._bench.close()
+        self._runs.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------ the end

@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ...codegen import abi
 from ..arrays.bind_sizes import bind_sizes, output_shapes
+from ..gpu.device_code import DeviceCode
 from ..kernel import Kernel
+from ..native.build_library import load_library_bytes
 from ..random_inputs import random_inputs
 from ..timing import BURSTS, seconds
 from ..variant import Variant
@@ -39,10 +42,21 @@ class Worker:
         self.inputs = random_inputs(op, dims, seed)
 
     def load(
-        self, number: int, op: Any, parts: Sequence[tuple[Any, ...]], sizes: Mapping[str, int], threads: int | None
+        self,
+        number: int,
+        op: Any,
+        parts: Sequence[tuple[Any, ...]],
+        sizes: Mapping[str, int],
+        threads: int | None,
+        libraries: Sequence[bytes | DeviceCode | None],
     ) -> None:
-        """A kernel of variants; each part is (program, text, schedule, target)."""
+        """A kernel of variants; each part is (program, text, schedule, target), and what was built of it elsewhere, or None."""
         variants = [Variant(*part) for part in parts]
+        for variant, library in zip(variants, libraries, strict=True):
+            if isinstance(library, bytes):
+                variant.library = load_library_bytes(library, abi.symbol(variant.program), "another process")
+            elif library is not None:
+                variant.library = library
         if variants[0].target.family.launcher == "driver":
             from ..gpu.kernel import DeviceKernel
 
