@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from ...storage.cache import key_of
 VERDICTS = ("right", "wrong", "refused", "failed to build", "died", "late")
 # A schedule with such a verdict is not chosen, whatever its times are.
 NEVER_CHOSEN = ("wrong", "died")
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")  # of one length: texts have the order of the times
 
 
 def utc_now() -> str:
@@ -114,9 +117,10 @@ class Measurement:
             object.__setattr__(self, name, getattr(self, name).replace("\0", ""))  # servers do not take it
         try:
             samples = tuple(float(x) for x in self.samples)
-            time.strptime(self.time, "%Y-%m-%dT%H:%M:%SZ")
         except (TypeError, ValueError) as error:
-            raise BadMeasurement(f"a measurement with a sample or a time that is none: {error}") from None
+            raise BadMeasurement(f"a sample is no number of seconds: {error}") from None
+        if not _TIME.fullmatch(self.time):
+            raise BadMeasurement(f"`{self.time}` is no time in UTC", help="a time is as 2026-11-01T12:00:00Z")
         if not all(math.isfinite(x) and x >= 0 for x in samples):
             raise BadMeasurement(f"samples are seconds, 0 or more: {list(samples)}")
         object.__setattr__(self, "samples", samples)

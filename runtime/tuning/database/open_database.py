@@ -31,9 +31,14 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
     text = os.fspath(where if where is not None else named_database() or default_path())
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return Database(SqliteFile(Path(text).expanduser(), create))
+        return Database(SqliteFile(_absolute(text), create))
     if scheme == "sqlite":
-        return Database(SqliteFile(Path(rest.removeprefix("/")).expanduser(), create))
+        return Database(SqliteFile(_absolute(rest.removeprefix("/")), create))
     if scheme.partition("+")[0] in ("postgresql", "postgres"):
         return Database(UrlEngine(text))
     raise NoDatabase(f"`{scheme}:` is no database that Andiron knows", help="a path, `sqlite:///PATH` or `postgresql://...`")
+
+
+def _absolute(path: str) -> Path:
+    """A later connection may find the process in another folder."""
+    return Path(os.path.abspath(os.path.expanduser(path)))

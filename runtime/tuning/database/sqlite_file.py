@@ -36,7 +36,7 @@ class SqliteFile:
                 raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
             path.parent.mkdir(parents=True, exist_ok=True)
         self._refuse_foreign()
-        with self._connection() as session:
+        with self._connection(create) as session:
             current = bool(_tables(session)) and has_all_steps(session, self.name)
         if not current:
             with self.transaction(write=True) as session:
@@ -62,10 +62,10 @@ class SqliteFile:
             return [said for (said,) in session.execute("PRAGMA integrity_check(20)") if said != "ok"]
 
     @contextmanager
-    def _connection(self) -> Iterator[_SqliteSession]:
-        connection = None
+    def _connection(self, create: bool = False) -> Iterator[_SqliteSession]:
+        connection, uri = None, f"file:{quote(str(self.path))}?mode={'rwc' if create else 'rw'}"
         try:
-            connection = sqlite3.connect(f"file:{quote(str(self.path))}", uri=True, timeout=_PATIENCE, isolation_level=None)
+            connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
             yield _SqliteSession(connection)
         except sqlite3.Error as error:
             raise self._explained(error) from None

@@ -45,8 +45,8 @@ def test_a_key_is_all_that_a_row_is_for():
     [
         (lambda: row(verdict="good"), "no verdict"),
         (lambda: row(seconds=(float("nan"),)), "0 or more"),
-        (lambda: row(seconds=("x",)), "a sample or a time"),
-        (lambda: row(time="today"), "a sample or a time"),
+        (lambda: row(seconds=("x",)), "no number of seconds"),
+        (lambda: row(time="today"), "no time in UTC"),
         (lambda: row(run=3), "the run of a measurement is no text"),
         (lambda: task("64"), "no mapping of names to integers"),
         (lambda: Task(None, "scale", {}, "cpu", ""), "must be strings"),

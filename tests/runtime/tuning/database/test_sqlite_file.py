@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from andiron.dsl.errors.database import DamagedDatabase, DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
@@ -139,3 +140,41 @@ def test_a_lock_that_nobody_gives_back(tmp_path, monkeypatch):
     other.execute("COMMIT")
     other.close()
     assert database.add([row()]) == 1
+
+
+def test_a_file_that_goes_away_meanwhile_does_not_come_back_empty(tmp_path):
+    path = tmp_path / "x.db"
+    database = open_database(path)
+    path.unlink()
+    with pytest.raises(DatabaseFailed, match="unable to open"):
+        database.add([row()])
+    assert not path.exists()
+
+
+def test_a_file_that_may_only_be_read():
+    """Root may write every file, so the reader is another user. It cannot enter the folder of the tests."""
+    code = f"""
+import os, sys
+sys.path[:0] = [{str(ROOT.parent)!r}, {str(ROOT)!r}]
+from andiron.dsl.errors.database import DatabaseFailed
+from andiron.runtime.tuning.database.open_database import open_database
+from tests.support.tuning.measurements import row, task
+if os.geteuid() == 0:
+    os.setegid(65534)
+    os.seteuid(65534)
+database = open_database(sys.argv[1])
+assert database.find(task().key) == [row()]
+try:
+    database.add([row(run="two")])
+except DatabaseFailed as error:
+    print(error)
+"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = os.path.join(folder, "x.db")
+        open_database(path).add([row()])
+        os.chmod(path, 0o444)
+        os.chmod(folder, 0o555)
+        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+        os.chmod(folder, 0o755)
+    assert "readonly" in done.stdout, done.stderr
+    assert f"see who may write {path} and its folder {folder}" in done.stdout
