@@ -9,7 +9,8 @@ SURELY      The original schedule takes part to the end: a winner is faster by m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from ..timing import BURSTS
 from .result import Trial
@@ -19,6 +20,7 @@ ROUNDS = 20
 _SAMPLE = 2e-3  # seconds of calls that make a burst: short ones find the moments in which little else is going on
 _FALLING = ((1, 4.0), (3, 2.0), (6, 1.4), (10, 1.15))  # after so many rounds, so many times the best
 _PATIENCE, _LEAST = 10.0, 2.0  # CUT_SHORT: times the best; seconds that are always given
+CUT_SHORT = "cut short: much slower than the best"  # what is said of such a candidate
 _GAIN = 1.02  # SURELY: as much faster at least
 
 
@@ -49,7 +51,7 @@ def race(
                 load(t)
                 took = bench.ask("time", t.number, counts[t.number], limit=limit_for(best, counts[t.number]))
             except WorkerFailed as error:
-                t.rejected = _said(error)
+                t.reject(error.verdict, CUT_SHORT if error.late else str(error))
                 continue
             t.samples.append(took)
             counts[t.number] = max(1, min(1 << 16, int(_SAMPLE / max(took, 1e-9))))
@@ -60,7 +62,21 @@ def race(
     return True
 
 
-def winner(trials: list[Trial]) -> Trial:
+class TimedTrial(Protocol):
+    """What `winner` looks at."""
+
+    @property
+    def samples(self) -> Sequence[float]: ...
+    @property
+    def seconds(self) -> float | None: ...
+    @property
+    def rejected(self) -> str: ...
+
+
+T = TypeVar("T", bound=TimedTrial)
+
+
+def winner(trials: Sequence[T]) -> T:
     """SURELY. The fastest of those that are surely faster than the first; else the first."""
     base = trials[0]
     good = [t for t in trials if t.samples and not t.rejected]
@@ -71,7 +87,7 @@ def winner(trials: list[Trial]) -> Trial:
     return min(found, key=lambda t: t.seconds or 0.0, default=base)
 
 
-def _beats(t: Trial, base: Trial) -> bool:
+def _beats(t: TimedTrial, base: TimedTrial) -> bool:
     usual, best = (base.seconds or 0.0) / (t.seconds or 1.0), min(base.samples) / min(t.samples)
     return min(usual, best) >= _GAIN
 
@@ -84,7 +100,3 @@ def _still(alive: list[Trial], turn: int) -> list[Trial]:
         return alive
     best = min(min(t.samples) for t in alive)
     return [t for t in alive if t.number == 0 or min(t.samples) <= factor * best]
-
-
-def _said(error: WorkerFailed) -> str:
-    return "cut short: much slower than the best" if error.late else str(error)

@@ -22,6 +22,7 @@ class Trial:
     first      the time of the first call, in seconds
     samples    measured times of a call, in seconds
     rejected   the reason why it cannot win; empty while it can
+    verdict    `right` while it can win, else `wrong`, `refused`, `failed to build`, `died`, or `late`
     """
 
     number: int
@@ -32,6 +33,17 @@ class Trial:
     first: float = 0.0
     samples: list[float] = field(default_factory=list)
     rejected: str = ""
+    verdict: str = "right"
+
+    def reject(self, verdict: str, reason: str) -> None:
+        """Takes the candidate out of the search. It cannot win any more.
+
+        verdict  one of the words for `verdict`
+        reason   the reason, for people
+
+        Raises nothing.
+        """
+        self.verdict, self.rejected = verdict, reason
 
     @property
     def schedule(self) -> str:
@@ -50,7 +62,7 @@ class Trial:
 
         Raises nothing.
         """
-        names = ("number", "about", "predicted", "bound", "seconds", "samples", "rejected", "schedule")
+        names = ("number", "about", "predicted", "bound", "seconds", "samples", "rejected", "verdict", "schedule")
         return {name: getattr(self, name) for name in names}
 
 

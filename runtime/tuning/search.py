@@ -141,11 +141,11 @@ class Search:
             build.result(None if t.number == 0 else max(0.0, deadline - time.monotonic()))
         except (TimeoutError, FutureTimeout):
             build.cancel()  # it would disturb the others
-            t.rejected = "not built in time"
+            t.reject("failed to build", "not built in time")
         except AndironError as error:
             if t.number == 0:
                 raise
-            t.rejected = f"not built: {str(error).splitlines()[0]}"
+            t.reject("failed to build", f"not built: {str(error).splitlines()[0]}")
 
     def _leading(self, alive: list[Trial], turn: int) -> None:
         """After a round: what leads is kept at once, so that it is there if this process is killed."""

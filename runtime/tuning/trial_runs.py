@@ -12,7 +12,7 @@ from ...dsl.op import Op
 from ..check_results import ExpectedResults
 from ..gpu.device_code import DeviceCode
 from ..random_inputs import random_inputs
-from .racing import limit_for, race
+from .racing import CUT_SHORT, limit_for, race
 from .result import Trial
 from .worker_client import WorkerClient, WorkerFailed
 
@@ -51,8 +51,10 @@ class TrialRuns:
         """Runs each trial once, and rejects those that fail or are wrong. The schedule as it was is run whatever the time."""
         best = FIRST_CALL / 20
         for t in trials:
-            if t.rejected or (t.number and time.monotonic() > deadline):
-                t.rejected = t.rejected or "the time was up"
+            if t.rejected:
+                continue
+            if t.number and time.monotonic() > deadline:
+                t.reject("late", "the time was up")
                 continue
             say(f"checking {t.number + 1} of {len(trials)}: {t.about}")
             self._check(t, expected, best)
@@ -78,12 +80,12 @@ class TrialRuns:
             self._load(t)
             t.first, results = self._bench.ask("check", t.number, limit=limit_for(best, 1) if t.number else FIRST_CALL)
         except WorkerFailed as error:
-            t.rejected = "cut short: much slower than the best" if error.late else str(error)
+            t.reject(error.verdict, CUT_SHORT if error.late else str(error))
             return
         for outputs in results:
             verdict = expected.check(outputs)
             if not verdict.ok:
-                t.rejected = f"wrong: an error of {verdict.error:.3g}, {verdict.allowed:.3g} is allowed there"
+                t.reject("wrong", f"wrong: an error of {verdict.error:.3g}, {verdict.allowed:.3g} is allowed there")
 
     def _prepare(self, ask: Callable[..., Any]) -> None:
         self._loaded.clear()

@@ -22,11 +22,16 @@ _MOMENT = 0.05  # seconds that a deadline is not moved for
 
 
 class WorkerFailed(Exception):
-    """A request that was refused, or that took the worker down. `late`: it was cut short."""
+    """A request that was `refused`, that took the worker down (`died`), or that was cut short (`late`): its verdict."""
 
-    def __init__(self, reason: str, late: bool = False) -> None:
+    def __init__(self, reason: str, verdict: str = "refused") -> None:
         super().__init__(reason)
-        self.late = late
+        self.verdict = verdict
+
+    @property
+    def late(self) -> bool:
+        """Whether it was cut short."""
+        return self.verdict == "late"
 
 
 class WorkerClient:
@@ -64,8 +69,8 @@ class WorkerClient:
             code = process.wait()
             self.close()
             if deadline.passed:
-                raise WorkerFailed("took too long", late=True) from None
-            raise WorkerFailed(f"ended the process: {_why(code)}") from None
+                raise WorkerFailed("took too long", "late") from None
+            raise WorkerFailed(f"ended the process: {_why(code)}", "died") from None
         except BaseException:
             self.close()  # its answer would be taken for that of the next request
             raise
