@@ -20,6 +20,7 @@ from ..gpu.driver import find_driver
 from ..native import cpu_features
 from ..random_inputs import default_sizes
 from ..variant import KernelVariants, Variant
+from .database.record_trials import record_trials
 from .racing import ROUNDS, winner
 from .result import Trial, Tuning
 from .trial_runs import Say, TrialRuns
@@ -125,14 +126,18 @@ class Search:
         self._runs.race(trials, deadline, self._leading)
 
     def _remember(self, trials: list[Trial], build: Callable[[Trial], None]) -> None:
-        """What was found before takes part, so that tuning again loses nothing."""
+        """What was found before takes part, so that tuning again loses nothing; and what a database suggested."""
         found = load_record(self.request)
         before = found.kernel(self.request) if found is not None and found.schedule is not None else None
+        known = []
         if found is not None and before is not None and found.place == self.place:
-            variant = before.variants[self.place]
+            known.append((before.variants[self.place], f"found before, {found.date}"))
+        if self.kernel.tuned is not None:
+            known.append((self.kernel.variants[self.place], "as the kernel has it"))
+        for variant, about in known:
             if variant.schedule not in {t.schedule for t in trials}:
                 predicted, bound = prediction(self.request, variant, self.dims)
-                trials.append(Trial(len(trials), f"found before, {found.date}", predicted, bound, variant))
+                trials.append(Trial(len(trials), about, predicted, bound, variant))
                 build(trials[-1])
 
     def _built(self, t: Trial, build: Future[Any], deadline: float) -> None:
@@ -170,6 +175,8 @@ class Search:
         makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
         makers[self.place] = lambda: best.variant
         self.kernel.adopt(KernelVariants(makers), found)
+        if self.store:
+            record_trials(self.request, self.dims, self.trials)
         threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None
         return Tuning(
             self.kernel.op.name, self.kernel.target, threads, self.sizes, tuple(self.trials), best, took,

@@ -16,7 +16,7 @@ from .check_rows import check_rows
 from .measurement import Measurement, Task
 from .prune_rows import prune_rows
 from .ranking import ranking
-from .read_rows import PAGE, damaged, pages, read_json, read_measurement, read_task
+from .read_rows import PAGE, TASKS, damaged, pages, read_json, read_measurement, read_task, task_of_row
 from .schema import Session, Storage
 
 BATCH = 500  # rows of a transaction: others wait for one batch only
@@ -30,7 +30,6 @@ _ADD_ROW = """INSERT INTO andiron_measurements
         :time) ON CONFLICT DO NOTHING"""
 _TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
 _TEXT = "SELECT text FROM andiron_texts WHERE hash = :hash"
-_TASKS = "SELECT task FROM andiron_tasks WHERE {where} ORDER BY task LIMIT :limit"
 # Tasks of an op that were measured, on one machine or on any.
 _MEASURED = """SELECT t.task, t.sizes, t.open_sizes FROM andiron_tasks t
     WHERE t.op = :op AND t.device = :device AND t.target = :target AND EXISTS (SELECT 1 FROM andiron_measurements m
@@ -126,17 +125,16 @@ class Database:
         """The tasks: all, those of an op's name, of a target, or with a key that begins so."""
         given = {name: x for name, x in (("op_name", op), ("target", target)) if x is not None}
         given |= {"first": key, "end": f"{key}g"} if key else {}  # keys are hexadecimal: `g` is behind all of them
-        conditions = {"first": "task >= :first", "end": "task < :end"}
-        where = " AND ".join(["task > :after", *(conditions.get(name, f"{name} = :{name}") for name in given)])
+        conditions = {"first": "t.task >= :first", "end": "t.task < :end"}
+        where = " AND ".join(["t.task > :after", *(conditions.get(name, f"t.{name} = :{name}") for name in given)])
         after = ""
         while True:
             with self._storage.transaction() as session:
-                found = session.execute(_TASKS.format(where=where), after=after, limit=PAGE, **given)
-                page = [read_task(session, self.name, found_key) for (found_key,) in found]
-            yield from page
+                page = session.execute(f"{TASKS} {where} ORDER BY t.task LIMIT :limit", after=after, limit=PAGE, **given)
+            yield from (task_of_row(self.name, row) for row in page)
             if len(page) < PAGE:
                 return
-            after = page[-1].key
+            after = page[-1][0]
 
     def summary(self, task: Task) -> TaskSummary:
         """What was measured of a task."""

@@ -18,8 +18,9 @@ PAGE = 500
 _ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.verdict, m.samples, m.detail, m.version, m.host,
         m.time
     FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
-_TASK = """SELECT o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
-    LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE t.task = :task"""
+# The columns of a row of `task_of_row`.
+TASKS = """SELECT t.task, o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
+    LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE """
 
 
 def pages(
@@ -50,10 +51,17 @@ def pages(
 
 def read_task(session: Session, name: str, key: str) -> Task:
     """The task of a key. Raises DamagedDatabase where it is not there."""
-    rows = session.execute(_TASK, task=key)
-    if not rows or None in rows[0]:
-        raise damaged(name, f"the task {key} is missing, or one of its texts")
-    op, op_name, sizes, open_sizes, target, device = rows[0]
+    rows = session.execute(f"{TASKS} t.task = :task", task=key)
+    if not rows:
+        raise damaged(name, f"the task {key} is missing")
+    return task_of_row(name, rows[0])
+
+
+def task_of_row(name: str, row: tuple[Any, ...]) -> Task:
+    """A row of `TASKS`. Raises DamagedDatabase where a text is not there."""
+    key, op, op_name, sizes, open_sizes, target, device = row
+    if op is None or device is None:
+        raise damaged(name, f"a text of the task {key} is missing")
     return Task(op, op_name, read_json(name, sizes), target, device, read_json(name, open_sizes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def server(bin_folder: Path) -> Iterator[str]:
                     assert process.poll() is None, (base / "log").read_text()
                 yield f"postgresql://tests@/postgres?host={base}"
             finally:
-                process.terminate()
+                process.send_signal(signal.SIGINT)  # at once: SIGTERM waits for those who are connected
                 process.wait()
     finally:
         shutil.rmtree(base, ignore_errors=True)
