@@ -108,6 +108,13 @@ class CompileRequest:
         """The kernel that a file with this text of a module, these schedules and sizes will hold."""
         return compile_text(text, self.op.name, schedules, self.target.name, given)
 
+    @staticmethod
+    def from_text(
+        text: str, op: str, schedule: str | None, target: str, threads: int | None, given: Mapping[str, int]
+    ) -> CompileRequest:
+        """The request that these texts and numbers make, on whatever machine."""
+        return resolve_request(loads(text, "<task>"), op, schedule, target, threads, given)
+
     def kernel(self, variants: Sequence[Variant], tuned: TunedSchedule | None = None) -> Kernel:
         """A kernel of these variants, which tuning may have found."""
         if self.target.family.launcher == "driver":

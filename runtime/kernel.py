@@ -141,28 +141,30 @@ class Kernel:
         return Timing(tuple(samples), flops(self.op, sizes), argument_bytes(self.op, sizes))
 
     def tune(
-        self, *args: Any, top: int = 10, seconds: float = 60.0, say: Callable[[str], None] | None = None, keep: bool = True
-    ) -> Tuning:
+        self, *args: Any, top: int = 10, seconds: float = 60.0, say: Callable[[str], None] | None = None, keep: bool = True,
+        executor: Any = None,
+    ) -> Tuning:  # fmt: skip
         """Measures candidates for the schedule, and uses the fastest from now on.
 
-        Later compilations of the same op for the same sizes and target find the result in the cache. Ctrl-C ends the search
-        early, and the best so far counts.
+        Later compilations for the same op, sizes and target find the result in the cache. After Ctrl-C the best so far counts.
 
-        args     arrays to check and to time candidates with, as in a call. Without them the arrays are random
-        top      how many candidates to measure: those with the best predictions
-        seconds  the time after which the best so far counts, in seconds
-        say      a function that is called with a line of text for each step
-        keep     whether the result goes to the cache
+        args      arrays to check and to time candidates with, as in a call. Without them the arrays are random
+        top       how many candidates to measure: those with the best predictions
+        seconds   the time after which the best so far counts, in seconds. With `executor` it is the time for measuring
+        say       a function that is called with a line of text for each step
+        keep      whether the result goes to the cache
+        executor  an executor like those of `concurrent.futures`, a function that makes one, or the address of a Dask scheduler:
+                  its workers compile and measure. What the database of measurements has is not measured again
 
         Returns a `Tuning`.
 
         Raises CannotTune if there is nothing to choose, or nothing to measure. Raises NoDevice if the kernel is for a GPU that
         this machine lacks. Raises NothingRight if no candidate runs with right results, the schedule as it was among them.
-        Raises what a call raises for `args`.
+        Raises what a call raises for `args`. An `executor` may raise ExecutorFailed, VersionsDiffer and NoPackage.
         """
         from .tuning.search import tune
 
-        return tune(self, args, top, seconds, say, keep)
+        return tune(self, args, top, seconds, say, keep, executor)
 
     def adopt(self, variants: Sequence[Variant], tuned: TunedSchedule) -> None:
         """Uses these variants from now on. Tuning calls this with what it found.

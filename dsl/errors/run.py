@@ -135,6 +135,35 @@ class NothingRight(UserError):
     id = "nothing-right"
 
 
+class VersionsDiffer(UserError):
+    """A worker of a cluster has another version of Andiron than the program that gives it tasks.
+
+    Times of different versions cannot be compared, and their tasks cannot be exchanged. Install the same version everywhere.
+    """
+
+    id = "versions-differ"
+
+
+class ExecutorFailed(UserError):
+    """An executor, or the scheduler of a cluster, does not work any more: it broke, it cannot be reached, or its workers give
+    no answer.
+
+    Results that came are in the database of measurements. Start the cluster again, and give the same tasks again: only those
+    that are missing are measured.
+    """
+
+    id = "executor-failed"
+
+
+class BadTaskFile(UserError):
+    """A mistake in a file of tuning tasks.
+
+    The message names it. `docs/howto/cluster.md` describes the file.
+    """
+
+    id = "bad-task-file"
+
+
 class NoPackage(UserError):
     """An optional package is not installed.
 

@@ -1,6 +1,7 @@
 """Measured search: candidates are built, checked and timed, and the fastest is stored in the cache.
 
 candidates     the candidates for a kernel
+measurable     whether this machine can measure them
 trials         candidates compiled, equal programs once
 worker_client  a process of its own in which candidates run (`worker`)
 trial_runs     trials run in that process: checked, then timed

@@ -18,6 +18,7 @@ from ...dsl.ops.index_syntax import index_term
 if TYPE_CHECKING:
     from ..compile import CompileRequest
 
+AS_IT_WAS = "as it was"  # of the schedule without tuning
 _MOST = 256  # values of parameters that are looked at together
 Values = Mapping[str, int]
 
@@ -42,7 +43,7 @@ def _all(
     request: CompileRequest, base: syntax.ScheduleDecl | None, choices: list[Values]
 ) -> Iterator[tuple[CandidateSchedule, Values]]:
     own = base or syntax.ScheduleDecl(f"{request.op.name}_auto", request.op.name, None, (), None, (), (syntax.AutoLine(),))
-    yield CandidateSchedule(own, None, "", "as it was"), choices[0]
+    yield CandidateSchedule(own, None, "", AS_IT_WAS), choices[0]
     # The best of each assignment, then the second best of each, ...
     ways = [(values, _of(request, base, values)) for values in choices]
     while ways:

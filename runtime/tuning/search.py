@@ -16,11 +16,11 @@ from ...dsl.errors.run import CannotTune, NothingRight
 from ...dsl.support.amounts import seconds_text
 from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
-from ..gpu.driver import find_driver
 from ..native import cpu_features
 from ..random_inputs import default_sizes
 from ..variant import KernelVariants, Variant
 from .database.record_trials import record_trials
+from .measurable import why_not_measured
 from .racing import ROUNDS, winner
 from .result import Trial, Tuning
 from .trial_runs import Say, TrialRuns
@@ -34,9 +34,19 @@ _BUILDING = 0.6  # of the time may pass until all are built
 
 
 def tune(
-    kernel: Kernel, arrays: Sequence[Any] = (), top: int = 10, seconds: float = 60.0, say: Say | None = None, store: bool = True
+    kernel: Kernel,
+    arrays: Sequence[Any] = (),
+    top: int = 10,
+    seconds: float = 60.0,
+    say: Say | None = None,
+    store: bool = True,
+    executor: Any = None,
 ) -> Tuning:
     """See `Kernel.tune`."""
+    if executor is not None:
+        from .cluster.tune_remotely import tune_remotely
+
+        return tune_remotely(kernel, arrays, top, seconds, say, store, executor)
     expect_count("top", top, 1, "how many candidates to measure")
     expect_time("seconds", seconds)
     search = Search(kernel, arrays, top, say or (lambda _: None), store)
@@ -59,16 +69,7 @@ def why_not(kernel: Kernel) -> UserError | None:
     """Why candidates for this kernel cannot be measured here; None: they can."""
     if kernel.request is None:
         return CannotTune(f"{kernel!r} was loaded from a file", help="tune the kernel that `andiron.compile` makes")
-    target = kernel.request.target
-    if target.family.launcher == "emulator":
-        help = "tune on a machine that has such a GPU"
-        return CannotTune(f"{target.name} is emulated: its times say nothing about the GPU", help=help)
-    if target.family.launcher == "driver":
-        try:
-            find_driver(target.family.name)
-        except UserError as error:
-            return error
-    return None
+    return why_not_measured(kernel.request)
 
 
 class Search:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ..compile import CompileRequest
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
+COMPILED_FOR_PARAMETERS = 4  # times as many as are wanted are compiled, where parameters make most of them
+
+
+def candidate_limit(top: int) -> int:
+    """How many candidates are looked at for `top` trials."""
+    return _LOOKED_AT * top + 8
 
 
 def trials_for(
@@ -42,7 +48,9 @@ def trials_for(
     # Of values of parameters nothing is known before they are compiled: more are, and the best of them taken.
     many = bool(set(parameters(base)) - set(request.values))
     for proposal, values in tuning_candidates(request, place):
-        enough = len(trials) >= (_LOOKED_AT if many else 1) * top or len(trials) + len(refused) >= _LOOKED_AT * top + 8
+        enough = len(trials) >= (COMPILED_FOR_PARAMETERS if many else 1) * top or len(trials) + len(refused) >= candidate_limit(
+            top
+        )
         if enough or (trials and time.monotonic() > until):
             break
         say(f"candidate {len(trials) + 1}: {proposal.about}")
@@ -52,7 +60,7 @@ def trials_for(
         except Exception as error:
             if not trials:
                 raise
-            refused.append((proposal.about, _said(error)))
+            refused.append((proposal.about, refusal_text(error)))
             continue
         if variant.schedule in seen:
             if variant.schedule == trials[0].schedule and proposal.seconds is not None:  # the model's first choice
@@ -82,7 +90,7 @@ def prediction(request: CompileRequest, variant: Variant, dims: dict[str, int]) 
     return None, ""
 
 
-def _said(error: Exception) -> str:
+def refusal_text(error: Exception) -> str:
     """In one line. A fault of ours in one candidate is no reason not to try the others."""
     if isinstance(error, UserError):
         return getattr(error, "errors", (error,))[0].message

@@ -6,6 +6,7 @@
 ```python                run, in one namespace a page
 ```console               lines with `$` are run; what is shown is compared: numbers may differ, `...` stands for anything
 ```repl                  what follows `> ` or `. ` is typed at the shell, the rest compared as above
+```toml title="F"        written to the file F of the page's folder
 ```text                  not run
 """
 
@@ -111,8 +112,8 @@ def _word(word: str) -> str:
         return r".*"
     if word.rstrip(",") in ("us", "ms", "s", "ns"):
         return r"(?:s|ms|us|ns),?"
-    if re.fullmatch(r"[0-9][0-9.e+-]*[,x]?", word):
-        return r"[0-9][0-9.e+-]*[,x]?"
+    if re.fullmatch(r"[0-9][0-9.e+-]*x?[,;]?", word):
+        return r"[0-9][0-9.e+-]*x?[,;]?"
     return re.escape(word)
 
 
@@ -134,6 +135,8 @@ def test_samples(page, tmp_path, monkeypatch):
             before = file.read_text() if "append" in named and file.exists() else ""
             file.write_text(before + body)
             compile_all(file.read_text())
+        elif kind == "toml" and named:
+            (tmp_path / named["title"]).write_text(body)
         elif kind == "sched" and words.split()[:1] == ["fragment"]:
             compile_fragment(body, (*words.split()[1:], "cpu:avx2")[0])
         elif kind == "sched":

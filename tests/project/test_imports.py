@@ -32,11 +32,15 @@ SLOW_LIBRARIES = {"islpy": 22, "jinja2": 26, "lark": 14, "numpy": 56}  # ms
 
 # Imported inside functions in any file.
 NOT_EVERYWHERE = {
+    "distributed": "the extra `cluster`",
     "fcntl": "not every system has it",
     "grp": "not every system has it",
     "psycopg": "the extra `cluster`",
     "pwd": "not every system has it",
     "pyarrow": "the extra `parquet`",
+    "rich": "the extra `cluster`",
+    "tomli": "the extra `cluster`",
+    "tomllib": "Python 3.10 lacks it",
     "ml_dtypes": "the extra `half`",
     "pygments": "the extra `repl`",
     "sqlalchemy": "the extra `cluster`",
@@ -57,6 +61,7 @@ LAZILY = {
     ("runtime.compile", "runtime.tuning.database.choose"): "20 ms, for a database of measurements",
     ("runtime.kernel", "runtime.storage.save"): "8 ms, for `Kernel.save`",
     ("runtime.kernel", "runtime.tuning.search"): "65 ms, for `Kernel.tune`",
+    ("runtime.tuning.search", "runtime.tuning.cluster.tune_remotely"): "25 ms, for `Kernel.tune` with an executor",
     ("runtime.native.export", "runtime.gpu.clang"): "13 ms, for libraries with kernels of a GPU",
     ("runtime.native.export", "runtime.gpu.nvcc"): "13 ms, for libraries with kernels of a GPU",
     ("runtime.tuning.database.describe", "runtime.gpu.toolchains"): "117 ms, for targets on a GPU",

@@ -3,6 +3,9 @@ use it.
 
 Every candidate is compared with the reference before it may win. Ctrl-C ends the search, and the best so far counts. For an
 absent device, candidates are ranked by their predicted times, and nothing is kept.
+
+With `--tasks` all tasks of a file are tuned. With `--cluster` workers of Dask compile and measure. What the database has is not
+measured again.
 """
 
 from __future__ import annotations
@@ -12,37 +15,57 @@ import sys
 from typing import TYPE_CHECKING
 
 from ...dsl.errors import UserError
-from ..options import add_choice, add_file, add_json, kernel_of, positive
-from ..terminal import say_json
+from ..options import add_choice, add_json, kernel_of, positive
+from ..terminal import complain, say_json
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
 
 NAME = "tune"
 HELP = "measure schedules, and keep the fastest"
-EXAMPLES = ("andiron tune examples/gemm.sched --schedule auto --size M=256,N=256,K=256 --top 4",)
+EXAMPLES = (
+    "andiron tune examples/gemm.sched --schedule auto --size M=256,N=256,K=256 --top 4",
+    "andiron tune --tasks tasks.toml --cluster tcp://host:8786 --report report.html",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a .sched file, `-` for the input stream")
     add_choice(parser)
     parser.add_argument("--top", type=positive, default=10, metavar="N", help="the number of measured candidates (10)")
     parser.add_argument("--seconds", type=positive, default=60, metavar="S", help="the approximate time limit (60)")
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
+    parser.add_argument("--tasks", metavar="FILE", help="a file of tasks, in TOML, instead of a .sched file")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="the address of a Dask scheduler, as tcp://host:8786")
+    parser.add_argument("--database", metavar="WHERE", help="the path or URL of the database; default: in the cache")
+    parser.add_argument("--report", metavar="FILE", help="write the results of the tasks as a page of HTML")
     parser.add_argument("--dry-run", action="store_true", help="keep nothing")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...runtime.tuning.search import why_not
+    from ...runtime.tuning.search import tune, why_not
 
+    if (args.file is None) == (args.tasks is None):
+        complain("error: name one of FILE and --tasks FILE")
+        return 2
+    if args.tasks is not None:
+        from ..tuning.tune_tasks import tune_tasks
+
+        return tune_tasks(args)
     kernel = kernel_of(args, args.threads)
-    reason = why_not(kernel)
+    reason = None if args.cluster else why_not(kernel)
     progress = Progress(sys.stderr.isatty())
     if reason is not None:
         return rank(kernel, args.top, reason, progress, args.json)
     try:
-        found = kernel.tune(top=args.top, seconds=args.seconds, say=progress, keep=not args.dry_run)
+        keep = not args.dry_run
+        if args.cluster or args.database:
+            from ...runtime.tuning.cluster.tune_remotely import tune_remotely
+
+            found = tune_remotely(kernel, (), args.top, args.seconds, progress, keep, args.cluster, args.database)
+        else:
+            found = tune(kernel, (), args.top, args.seconds, progress, keep)
     finally:
         progress.end()
     say_json(found.as_dict()) if args.json else print(found)

@@ -1,0 +1,138 @@
+"""`DaskEngine`: work on a cluster of Dask, of which `distributed` is the client.
+
+RESOURCES  A worker that measures declares a resource: `measure=1`, for GPUs `gpu=1`, or one of the target's name. Each
+           measurement takes one of it, so a worker with one measures alone, and with one thread it compiles nothing meanwhile.
+           Work that compiles asks for `compile` where workers declare that, else it runs anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from ....dsl.errors.run import ExecutorFailed, NoPackage
+from .engine import COMPILE, MEASURE
+
+_PATIENCE = 60.0  # seconds to wait for a scheduler that is started again
+_NEWS = 2.0  # seconds for which what the scheduler said of its workers is believed
+
+
+class DaskEngine:
+    """The scheduler at an address, as `tcp://host:8786`."""
+
+    measures_alone = False
+    names_worker = True  # the scheduler tells which work was on a worker that died
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client  # type: ignore[import-not-found]
+        except ImportError:
+            raise NoPackage("a cluster's address needs Dask's client", help="pip install 'andiron[cluster]'") from None
+        self._address, self._connect = address, Client
+        self._client = self._connected()
+        self._submitted: dict[Future[Any], Any] = {}
+        self._resources: list[dict[str, float]] = []
+        self._threads, self._asked = 0, -_NEWS
+
+    def submit(self, kind: str, target: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        name = self._resource(kind, target)
+        work = self._client.submit(
+            function,
+            *arguments,
+            key=f"andiron-{kind}-{uuid4().hex}",
+            pure=False,
+            resources={name: 1} if name else None,
+            priority=1 if kind == MEASURE else 0,
+        )
+        answer: Future[Any] = Future()
+        self._submitted[answer] = work
+        work.add_done_callback(lambda done: _pass_on(done, answer))
+        answer.add_done_callback(lambda done: self._submitted.pop(done, None))
+        return answer
+
+    def slots(self, kind: str) -> int:
+        self._ask()
+        if kind == COMPILE:
+            return max(1, 2 * self._threads)
+        measuring = sum(n for known in self._resources for name, n in known.items() if name != COMPILE)
+        return max(1, int(measuring))
+
+    def workers(self) -> int | None:
+        self._ask()
+        return len(self._resources)
+
+    def abandon(self, future: Future[Any]) -> None:
+        """The worker is ended, for what it runs may never end. Its nanny, or who else started it, starts it again."""
+        work = self._submitted.get(future)
+        future.cancel()
+        if work is None:
+            return
+        with suppress(Exception):  # it may be gone
+            busy = [worker for worker, keys in self._client.processing().items() if work.key in keys]
+            self._client.cancel([work], force=True)
+            if busy:
+                self._client.run(os._exit, 1, workers=busy, on_error="ignore")
+
+    def renew(self, reason: str) -> None:
+        self.close()
+        self._client = self._connected()
+
+    def interrupt(self) -> None:
+        with suppress(Exception):  # it may be gone
+            self._client.cancel(list(self._submitted.values()))
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._client.close(timeout=1)
+
+    def _connected(self) -> Any:
+        try:
+            return self._connect(self._address, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ExecutorFailed(
+                f"no scheduler answers at {self._address}: {reason}", help="`dask scheduler` starts one, and prints its address"
+            ) from None
+
+    def lacking(self, target: str) -> str:
+        self._ask()
+        name = self._resource(MEASURE, target)
+        there = any(name in worker for worker in self._resources)
+        return "" if there else f"a worker that measures: `dask worker {self._address} --nthreads 1 --resources {name}=1`"
+
+    def _resource(self, kind: str, target: str) -> str | None:
+        """RESOURCES"""
+        self._ask()
+        known = {name for worker in self._resources for name in worker}
+        if kind == COMPILE:
+            return COMPILE if COMPILE in known else None
+        return target if target in known else "measure" if target.partition(":")[0] == "cpu" else "gpu"
+
+    def _ask(self) -> None:
+        if time.monotonic() < self._asked + _NEWS:
+            return
+        self._asked = time.monotonic()
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        except TypeError:  # earlier versions tell of all
+            workers = self._client.scheduler_info()["workers"].values()
+        self._resources = [worker["resources"] for worker in workers]
+        compiling = [worker for worker in workers if COMPILE in worker["resources"]] or workers
+        self._threads = sum(worker["nthreads"] for worker in compiling)
+
+
+def _pass_on(done: Any, answer: Future[Any]) -> None:
+    """The result of Dask's future, or its failure."""
+    with suppress(InvalidStateError):  # nobody waits for it any more
+        try:
+            if done.status == "finished":
+                return answer.set_result(done.result())
+            error = done.exception() if done.status == "error" else None
+        except BaseException as raised:
+            error = raised
+        answer.set_exception(error if error is not None else CancelledError(f"{done.key} was {done.status}"))

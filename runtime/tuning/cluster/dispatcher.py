@@ -1,0 +1,219 @@
+"""`Dispatcher`: gives work to an engine, and what was lost again, to another worker.
+
+NOTHING_LOST  Work whose worker dies, or is late, is done again, a bounded number of times. Who asked for it decides what
+              follows when that does not help. A failure of the connection counts for no work: all that was under way is done
+              again.
+SUSPECTS      Where an executor does not say whose fault a failure was, work that was under way is done again alone.
+LATE          Nothing of its kind came back for as long as one piece of work may take: then the oldest is late. So it does not
+              matter how long work waits for a worker.
+BOUNDED       An executor that fails again and again without any result is given up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Future
+from dataclasses import dataclass, field
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from ....dsl.errors import AndironError, InternalError
+from ....dsl.errors.run import ExecutorFailed, VersionsDiffer
+from .engine import Engine
+from .task import SAME_VERSION
+
+_MOMENT = 1.0  # seconds after which limits are looked at again
+_RENEWALS = 5  # BOUNDED
+_INTERRUPTIONS = 10  # of one piece of work: more come of the work itself
+# A fault of the functions that are called: it would be the same elsewhere.
+_OURS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError)
+_CONNECTION = (CancelledError, ConnectionError, TimeoutError, EOFError)
+
+
+@dataclass
+class Work:
+    """A call that an engine makes somewhere.
+
+    kind, target  for which worker                 limit  seconds that it may take
+    most          how often it may fail            done   is told the result
+    refused       is told of a mistake of the user's, which would be the same elsewhere
+    lost          is told that it failed too often: `died` or `late`, and the last reason
+    """
+
+    kind: str
+    target: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    limit: float
+    most: int
+    done: Callable[[Any], None]
+    refused: Callable[[AndironError], None]
+    lost: Callable[[str, str], None]
+    failures: int = 0
+    interruptions: int = 0
+    alone: bool = False  # SUSPECTS
+
+
+@dataclass
+class _Running:
+    work: Work
+    future: Future[Any]
+    since: float
+
+
+@dataclass
+class Dispatcher:
+    """Work that waits, and work that is under way. `say` is told of failures."""
+
+    engine: Engine
+    say: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+    tick: Callable[[], None] = lambda: None  # called now and then while nothing happens
+    _waiting: list[tuple[bool, float, int, Work]] = field(default_factory=list)
+    _running: dict[int, _Running] = field(default_factory=dict)
+    _events: SimpleQueue[int] = field(default_factory=SimpleQueue)
+    _numbers: Any = field(default_factory=count)
+    _heard: dict[str, float] = field(default_factory=dict)  # LATE: when work of a kind came back
+    _renewals: int = 0
+
+    def add(self, work: Work, rank: float = 0.0) -> None:
+        """Adds work. That of a lower rank comes first."""
+        heapq.heappush(self._waiting, (not work.alone, rank, next(self._numbers), work))
+
+    def busy(self, kind: str) -> int:
+        """How much of a kind is under way."""
+        return sum(r.work.kind == kind for r in self._running.values())
+
+    def run(self) -> None:
+        """Until there is no more work. Raises ExecutorFailed, and what `done` and the like raise."""
+        while self._waiting or self._running:
+            self._start()
+            self._step()
+
+    def close(self) -> None:
+        """Forgets all work."""
+        for running in self._running.values():
+            running.future.cancel()
+        self._running.clear()
+        self._waiting.clear()
+
+    # ------------------------------------------------------------ starting
+
+    def _start(self) -> None:
+        """Starts what may start, in order."""
+        later = []
+        while self._waiting:
+            entry = heapq.heappop(self._waiting)
+            if not self._may_start(entry[-1]):
+                later.append(entry)
+                if entry[-1].alone or self._waits_for_other_kind(entry[-1]):
+                    break  # what comes after it would make it wait longer
+            elif not self._submit(entry[-1]):
+                break
+        for entry in later:
+            heapq.heappush(self._waiting, entry)
+
+    def _may_start(self, work: Work) -> bool:
+        if not self._running:
+            return True
+        if work.alone or any(r.work.alone for r in self._running.values()):
+            return False
+        return not self._waits_for_other_kind(work) and self.busy(work.kind) < self.engine.slots(work.kind)
+
+    def _waits_for_other_kind(self, work: Work) -> bool:
+        return self.engine.measures_alone and any(r.work.kind != work.kind for r in self._running.values())
+
+    def _submit(self, work: Work) -> bool:
+        number = next(self._numbers)
+        try:
+            future = self.engine.submit(work.kind, work.target, work.function, *work.arguments)
+        except (BrokenExecutor, RuntimeError, OSError) as error:  # RuntimeError: it was shut down
+            self.add(work)
+            self._renew(error)
+            return False
+        self._running[number] = _Running(work, future, self.clock())
+        future.add_done_callback(lambda _: self._events.put(number))
+        return True
+
+    # ------------------------------------------------------------ what comes back
+
+    def _step(self) -> None:
+        try:
+            number = self._events.get(timeout=min(_MOMENT, max(0.0, self._next_limit())))
+        except Empty:
+            self.tick()
+            return self._abandon_late()
+        running = self._running.pop(number, None)
+        if running is not None:  # else somebody else has done it meanwhile
+            self._came_back(running)
+
+    def _came_back(self, running: _Running) -> None:
+        work, future = running.work, running.future
+        error = CancelledError("it was cancelled") if future.cancelled() else future.exception()
+        if isinstance(error, (BrokenExecutor, *_CONNECTION)):
+            self._running[next(self._numbers)] = running
+            return self._renew(error)
+        self._heard[work.kind] = self.clock()
+        if error is None:
+            self._renewals = 0
+            work.done(future.result())
+        elif isinstance(error, AndironError):
+            work.refused(error)
+        elif isinstance(error, ImportError):  # it does not know the function, or what that needs
+            work.refused(VersionsDiffer(f"a worker lacks what the task needs: {error}", help=SAME_VERSION))
+        elif isinstance(error, _OURS):
+            work.refused(InternalError(f"{type(error).__name__}: {error}"))
+        else:
+            self._failed(work, "died", f"{type(error).__name__}: {error}")
+
+    def _failed(self, work: Work, how: str, reason: str) -> None:
+        work.failures += 1
+        first = (reason or how).splitlines()[0].partition(". ")[0]
+        if work.failures >= work.most:
+            return work.lost(how, first)
+        self.say(f"a worker failed, and its work is done again: {first}")
+        self.add(work)
+
+    def _renew(self, error: BaseException) -> None:
+        """All that is under way is done again; what has come is kept. SUSPECTS"""
+        blamed = isinstance(error, BrokenExecutor) and not self.engine.names_worker
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        self._renewals += 1
+        under_way = list(self._running.values())
+        self._running.clear()
+        if self._renewals > _RENEWALS:
+            raise ExecutorFailed(f"the executor failed {self._renewals} times without a result: {reason}")
+        self.engine.renew(reason)
+        for running in under_way:
+            future, work = running.future, running.work
+            if future.done() and not future.cancelled() and future.exception() is None:
+                work.done(future.result())
+            elif blamed or work.interruptions >= _INTERRUPTIONS:
+                work.alone = True
+                self._failed(work, "died", reason)
+            else:
+                work.interruptions += 1
+                self.add(work)
+
+    # ------------------------------------------------------------ LATE
+
+    def _next_limit(self) -> float:
+        """Seconds until something may be late."""
+        return min((self._limit(r) for r in self._running.values()), default=0.0)
+
+    def _limit(self, running: _Running) -> float:
+        since = max(running.since, self._heard.get(running.work.kind, 0.0))
+        return since + running.work.limit - self.clock()
+
+    def _abandon_late(self) -> None:
+        for number, running in list(self._running.items()):
+            if self._limit(running) > 0:
+                continue
+            del self._running[number]
+            self.engine.abandon(running.future)
+            self._heard[running.work.kind] = self.clock()
+            self._failed(running.work, "late", f"no answer for {running.work.limit:.0f} s")
+            return

@@ -1,0 +1,144 @@
+"""`tune_remotely`: as `search.tune`, with candidates that are compiled and measured by workers of an executor."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....codegen.targets import Target
+from ....dsl.errors import AndironError
+from ....dsl.errors.run import CannotTune, NothingRight
+from ....dsl.support.expected import expect_count, expect_time
+from ...arrays.bind_sizes import bind_sizes
+from ...native import cpu_features
+from ...random_inputs import default_sizes
+from ...variant import KernelVariants, Variant
+from ..database.open_database import open_database
+from ..result import Trial, Tuning
+from ..tuning_store import TunedRecord, load_record, store_record
+from .campaign import Campaign
+from .candidates import TaskCandidate
+from .open_engine import open_engine
+from .task import Machine, task_of
+from .task_run import TaskRun, inputs_key
+
+if TYPE_CHECKING:
+    from ...compile import CompileRequest
+    from ...kernel import Kernel
+
+
+def tune_remotely(
+    kernel: Kernel,
+    arrays: Sequence[Any],
+    top: int,
+    seconds: float,
+    say: Callable[[str], None] | None,
+    store: bool,
+    executor: Any,
+    database: str | os.PathLike[str] | None = None,
+) -> Tuning:
+    """See `Kernel.tune`."""
+    expect_count("top", top, 1, "how many candidates to measure")
+    expect_time("seconds", seconds)
+    if kernel.request is None:
+        raise CannotTune(f"{kernel!r} was loaded from a file", help="tune the kernel that `andiron.compile` makes")
+    inputs = kernel.host(arrays) if arrays else None
+    if inputs is not None:
+        given = bind_sizes(kernel.op, [x.shape for x in inputs], kernel.sizes)
+        dims = {v.name: given[v.name] for v in kernel.op.dims}
+    else:
+        dims = default_sizes(kernel.op, kernel.sizes)
+    sizes = kernel.op.all_sizes(dims)
+    place = next((i for i, v in enumerate(kernel.variants) if v.refusal(sizes) is None), 0)
+    task = task_of(kernel.request, place, top, seconds, dims, inputs_key(inputs))
+    run = TaskRun(task, kernel.request, place, inputs=inputs, before=found_before(kernel.request, place), reuse=False)
+    engine = open_engine(executor)
+    started = time.monotonic()
+    try:
+        campaign = Campaign(engine, [run], open_database(database) if store else None, say or (lambda _: None))
+        campaign.watch = partial(_tell, run, say or (lambda _: None))
+        campaign.run()
+    finally:
+        engine.close()
+    if run.state == "failed" or not any(t.samples for t in run.trials):
+        raise _failure(kernel, run, campaign.stopped)
+    return _conclude(kernel, run, sizes, time.monotonic() - started, campaign.stopped, store)
+
+
+def found_before(request: CompileRequest, place: int) -> tuple[TaskCandidate, ...]:
+    """What an earlier search found takes part, so that tuning again loses nothing."""
+    found = load_record(request)
+    if found is None or found.schedule is None or found.place != place:
+        return ()
+    return (TaskCandidate(found.schedule, (), f"found before, {found.date}"),)
+
+
+def record_of(run: TaskRun, asked: int) -> TunedRecord:
+    """What the cache keeps of a run that has measurements."""
+    best, base = run.best, run.trials[0].seconds or 0.0
+    assert best is not None
+    measured = sum(1 for t in run.trials if t.samples)
+    schedule = best.schedule if best.number else None
+    sizes = run.request.op.all_sizes(dict(run.task.dims))
+    return TunedRecord(schedule, run.place, best.seconds or 0.0, base, asked, measured, sizes, time.strftime("%Y-%m-%d"))
+
+
+def store_run(run: TaskRun, asked: int) -> bool:
+    """Stores the result for this machine if it was measured on such a one. Whether it was."""
+    if not measured_on_such(run.task.machine, run.request.target, run.task.threads):
+        return False
+    store_record(run.request, record_of(run, asked))
+    return True
+
+
+def measured_on_such(machine: Machine | None, target: Target, threads: int | None) -> bool:
+    """Whether what a machine measured holds for this one."""
+    if target.family.launcher == "driver":
+        return True
+    cores = cpu_features.usable_cores()
+    return (
+        machine is not None and machine.identity == cpu_features.identity() and (threads or machine.cores) == (threads or cores)
+    )
+
+
+def _tell(run: TaskRun, say: Callable[[str], None], _: Campaign) -> None:
+    measured = sum(1 for t in run.trials if t.verdict)
+    say(f"{run.state}: {len(run.accepted)} candidates compiled, {measured} measured")
+
+
+def _failure(kernel: Kernel, run: TaskRun, stopped: str) -> BaseException:
+    if stopped:
+        return KeyboardInterrupt()
+    if isinstance(run.error, AndironError):
+        return run.error
+    return NothingRight(f"no candidate for {kernel!r} was measured: {run.reason}")
+
+
+def _conclude(kernel: Kernel, run: TaskRun, sizes: dict[str, int], took: float, stopped: str, store: bool) -> Tuning:
+    """The kernel goes on with the winner."""
+    asked = 0 if stopped else run.task.top
+    trials = [_trial(run, number) for number in range(len(run.trials))]
+    found = run.best
+    assert found is not None
+    best = trials[found.number]
+    stored = store and store_run(run, asked)
+    before = kernel.variants  # those for other sizes may not be compiled yet
+    makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
+    makers[run.place] = lambda: best.variant
+    kernel.adopt(KernelVariants(makers), record_of(run, asked))
+    threads = kernel.threads if run.request.target.family.launcher == "ctypes" else None
+    return Tuning(
+        kernel.op.name, kernel.target, threads, sizes, tuple(trials), best, took, tuple(run.refused), stopped, stored, run.note
+    )  # fmt: skip
+
+
+def _trial(run: TaskRun, number: int) -> Trial:
+    measured = run.trials[number]
+    trial, _ = run.accepted[number].trial(run.task, number)
+    trial.samples = list(measured.samples)
+    if measured.rejected:
+        trial.reject(measured.verdict, measured.rejected)
+    return trial

@@ -1,0 +1,114 @@
+"""`andiron tune --tasks`: what it prints, what it keeps, its page, and a second run that measures nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import andiron
+import pytest
+from andiron.runtime.tuning import racing
+from andiron.runtime.tuning.database.open_database import open_database
+from andiron.tools.cli import main
+from andiron.tools.tuning import progress
+
+from ...support.gemm_file import GEMM_OP as GEMM
+
+TASKS = """
+[defaults]
+top = 2
+seconds = 5
+
+[[task]]
+file = "gemm.sched"
+sizes = [{ M = 61, N = 47, K = 33 }, { M = 64, N = 48, K = 32 }, { M = 61, N = 47, K = 33 }]
+weight = 3
+
+[[task]]
+file = "gemm.sched"
+sizes = { M = 16, N = 16, K = 16 }
+target = "emulate:sm_80"
+"""
+# Ends as at Ctrl-C when the first task is done.
+INTERRUPTED = """
+import os, signal, sys
+from andiron.runtime.tuning import racing
+from andiron.tools.tuning import progress
+racing.ROUNDS = 3
+plain = progress.CampaignProgress._print
+def interrupt(self, text):
+    plain(self, text)
+    if "; cpu" in text:
+        os.kill(os.getpid(), signal.SIGINT)
+progress.CampaignProgress._print = interrupt
+from andiron.tools.cli import main
+sys.exit(main(["tune", "--tasks", sys.argv[1]]))
+"""
+
+
+@pytest.fixture
+def tasks(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(racing, "ROUNDS", 3)
+    (tmp_path / "gemm.sched").write_text(GEMM)
+    (tmp_path / "tasks.toml").write_text(TASKS)
+    return str(tmp_path / "tasks.toml")
+
+
+def test_tasks_are_tuned_once(tasks, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    assert main(["tune", "--tasks", tasks, "--report", str(page)]) == 1  # one cannot be measured
+    said = capsys.readouterr().out
+    assert "gemm: M=61, N=47, K=33; cpu: " in said
+    assert "emulated: its times say nothing" in said
+    assert "2 of 3 tasks done, 1 failed; 4 candidates measured; gain " in said
+    text = page.read_text()
+    assert "<title>Tuning: 2 of 3 tasks</title>" in text
+    assert "M=61" in text
+    assert "weight 6.0" in text  # two tasks that are one
+    assert andiron.compile(GEMM, M=61, N=47, K=33).tuned is not None
+    assert len(list(open_database().rows())) == 4
+    assert main(["tune", "--tasks", tasks, "--json"]) == 1
+    again = json.loads(capsys.readouterr().out)
+    assert again["summary"]["measured"] == 0
+    assert [t["state"] for t in again["tasks"]] == ["done", "done", "failed"]
+    assert len(list(open_database().rows())) == 4
+
+
+def test_what_was_interrupted_goes_on(tasks, capsys):
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, tasks], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert len(list(open_database().rows())) == 2
+    assert main(["tune", "--tasks", tasks]) == 1
+    assert "2 of 3 tasks done, 1 failed; 2 candidates measured" in capsys.readouterr().out
+
+
+def test_a_database_may_be_named(tasks, tmp_path, capsys):
+    file, rows = str(tmp_path / "gemm.sched"), str(tmp_path / "rows.db")
+    assert main(["tune", file, "--size", "M=61,N=47,K=33", "--top", "2", "--database", rows]) == 0
+    assert "2 candidates" in capsys.readouterr().out
+    assert len(list(open_database(rows).rows())) == 2
+
+
+def test_wrong_usage(tasks, capsys):
+    assert main(["tune"]) == 2
+    assert main(["tune", "x.sched", "--tasks", tasks]) == 2
+    assert "name one of FILE and --tasks FILE" in capsys.readouterr().err
+
+
+def test_the_table_of_a_terminal(tasks):
+    """All of it is there while tasks are under way."""
+    console = pytest.importorskip("rich.console", reason="the extra `cluster` is not installed")
+    from andiron.runtime.tuning.cluster.campaign import Campaign
+    from andiron.runtime.tuning.cluster.open_engine import open_engine
+    from andiron.runtime.tuning.cluster.task_file import read_task_file
+
+    campaign = Campaign(open_engine(None), [t.run for t in read_task_file(tasks)])
+    campaign.runs[0].state = "compiling"
+    screen = console.Console(file=io.StringIO(), width=160)
+    screen.print(progress.progress_table(campaign))
+    text = screen.file.getvalue()
+    for word in ("0 of 3 tasks", "0 candidates measured", "workers", "gemm: M=61, N=47, K=33; cpu", "compiling", "best so far"):
+        assert word in text

@@ -1,0 +1,1 @@
+"""Tuning of many tasks for the command line: progress, a summary, a page."""
