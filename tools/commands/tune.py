@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "tune"
 HELP = "measure schedules, and keep the fastest"
-EXAMPLES = (
-    "andiron tune examples/gemm.sched --schedule auto --size M=256,N=256,K=256 --top 4",
-    "andiron tune --tasks tasks.toml --cluster tcp://host:8786 --report report.html",
-)
+EXAMPLES = ("andiron tune examples/gemm.sched --schedule auto --size M=256,N=256,K=256 --top 4",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
     parser.add_argument("--tasks", metavar="FILE", help="a file of tasks, in TOML, instead of a .sched file")
     parser.add_argument("--cluster", metavar="ADDRESS", help="the address of a Dask scheduler, as tcp://host:8786")
-    parser.add_argument("--database", metavar="WHERE", help="the path or URL of the database; default: in the cache")
+    parser.add_argument("--db", metavar="WHERE", help="the path or URL of the database; default: see `andiron db --help`")
     parser.add_argument("--report", metavar="FILE", help="write the results of the tasks as a page of HTML")
     parser.add_argument("--dry-run", action="store_true", help="keep nothing")
     add_json(parser)
@@ -60,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
         return rank(kernel, args.top, reason, progress, args.json)
     try:
         keep = not args.dry_run
-        if args.cluster or args.database:
+        if args.cluster or args.db:
             from ...runtime.tuning.cluster.tune_remotely import tune_remotely
 
-            found = tune_remotely(kernel, (), args.top, args.seconds, progress, keep, args.cluster, args.database)
+            found = tune_remotely(kernel, (), args.top, args.seconds, progress, keep, args.cluster, args.db)
         else:
             found = tune(kernel, (), args.top, args.seconds, progress, keep)
     finally:

@@ -20,7 +20,7 @@ from .summary import summary_of
 def tune_tasks(args: argparse.Namespace) -> int:
     """The exit status: 0 if all tasks are done, 1 if one failed, 130 if it was interrupted."""
     tasks = read_task_file(args.tasks)
-    database = open_database(args.database)
+    database = open_database(args.db)
     engine = open_engine(args.cluster)
     stored: set[int] = set()
     try:

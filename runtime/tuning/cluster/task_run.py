@@ -267,6 +267,8 @@ class TaskRun:
 
     def _end(self) -> None:
         self.state = "done"
+        if self.reuse:  # of many tasks: code that nobody needs any more would fill the memory
+            self.accepted = []
         if self.trials and not any(t.samples for t in self.trials):
             self.state, self.reason = "failed", f"no candidate works; the schedule as it was: {self.trials[0].rejected}"
         self._changed()

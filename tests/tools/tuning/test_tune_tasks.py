@@ -87,7 +87,7 @@ def test_what_was_interrupted_goes_on(tasks, capsys):
 
 def test_a_database_may_be_named(tasks, tmp_path, capsys):
     file, rows = str(tmp_path / "gemm.sched"), str(tmp_path / "rows.db")
-    assert main(["tune", file, "--size", "M=61,N=47,K=33", "--top", "2", "--database", rows]) == 0
+    assert main(["tune", file, "--size", "M=61,N=47,K=33", "--top", "2", "--db", rows]) == 0
     assert "2 candidates" in capsys.readouterr().out
     assert len(list(open_database(rows).rows())) == 2
 
