@@ -66,12 +66,24 @@ class Reduce(Node):
 
     `extents` is empty, or gives each index the extent written after it, or None: `max(r: 2, s: W) X[2*i + r, s]`, for an
     index whose range no shape tells.
+
+    `where`: conditions of the terms that count, `sum(t where t <= i) X[t]`.
     """
 
     kind: str
     indices: tuple[str, ...]
     body: Expr
     extents: tuple[Expr | None, ...] = ()
+    where: tuple[DomainCondition, ...] = ()
+
+
+@dataclass(frozen=True)
+class DomainCondition(Node):
+    """A condition of a domain, `t <= i`; `op` is a comparison."""
+
+    left: Expr
+    op: str
+    right: Expr
 
 
 Expr = Num | Name | Access | Unary | Binary | Call | Reduce

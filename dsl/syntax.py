@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from .expression_nodes import Access as Access
 from .expression_nodes import Binary as Binary
 from .expression_nodes import Call as Call
+from .expression_nodes import DomainCondition as DomainCondition
 from .expression_nodes import Expr as Expr
 from .expression_nodes import Name as Name
 from .expression_nodes import Node as Node
@@ -51,12 +52,16 @@ class SizeCondition(Node):
 
 @dataclass(frozen=True)
 class Assign(Node):
-    """`T[i, j] = value` or, in instructions, `+=`. A scalar is `T[] = value`, or `T = value`."""
+    """`T[i, j] = value` or, in instructions, `+=`. A scalar is `T[] = value`, or `T = value`.
+
+    `where`: conditions of the elements that there are, `T[i, j] where j <= i = value`.
+    """
 
     target: str
     indices: tuple[str, ...]
     value: Expr
     accumulate: bool = False
+    where: tuple[DomainCondition, ...] = ()
 
 
 @dataclass(frozen=True)

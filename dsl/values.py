@@ -65,12 +65,16 @@ class Apply:
 
 @dataclass(frozen=True)
 class Masked:
-    """`value` where all `conds` (each meaning expr >= 0) hold, else `otherwise`; `value` is not evaluated elsewhere."""
+    """`value` where all `conds` (each meaning expr >= 0) hold, else `otherwise`.
+
+    `anywhere`: evaluating `value` elsewhere does no harm, so vectors choose between the two. Without it, it may leave a tensor.
+    """
 
     conds: tuple[Expr, ...]
     value: Value
     otherwise: Value
     dtype: DType
+    anywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,22 @@ class Shared:
 
 
 Value = Const | IndexValue | Load | Cast | Apply | Masked | Part | Shared
+
+
+IDENTITY: dict[str, float | int | bool] = {
+    "sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "any": False, "all": True,
+    "argmax": float("-inf"), "argmin": float("inf"),
+}  # fmt: skip
+
+
+def neutral_value(kind: str, dtype: DType) -> Const:
+    """The value that a reduction starts from; integers have no infinity, so their extremes stand for it."""
+    value = IDENTITY[kind]
+    if dtype.kind in ("int", "uint") and isinstance(value, float) and value in (float("inf"), float("-inf")):
+        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        high = (1 << (dtype.bits if dtype.kind == "uint" else dtype.bits - 1)) - 1
+        value = low if value < 0 else high
+    return Const(value, dtype)
 
 
 def children(v: Value) -> tuple[Value, ...]:

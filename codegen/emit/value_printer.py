@@ -35,7 +35,7 @@ from .c.c_expr import (
 from .c.c_tree import Assign, Declaration, If
 from .c.conversions import Conversions
 from .c.text_builder import with_else
-from .cpu.lane_masks import compare_lanes, is_maskable, lane_mask
+from .cpu.lane_masks import compare_lanes, compare_with_zero, is_maskable, lane_mask
 from .cpu.masked_access import (
     first_lane_count,
     is_zero,
@@ -198,6 +198,8 @@ class ValuePrinter(Conversions):
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
+            if v.anywhere and (mask := compare_with_zero(ctx, v.conds)) is not None:
+                return self._where([mask, show(v.value), show(v.otherwise)], vector=True)
             for load_some in (self._load_first, self._load_between, self._load_within, self._load_where):
                 if (loaded := load_some(v, conds, show)) is not None:
                     return loaded

@@ -289,10 +289,10 @@ class _Reader:
                 return Load(name, coords, self.types[name], self.value(parts[1]))
             case "index":
                 return IndexValue(self.sum(parts[1]), self.dtype(parts[0]))
-            case "masked":
+            case "masked" | "chosen":
                 value, conds, other = parts
                 inside = self.value(value)
-                return Masked(self.conds(conds), inside, self.value(other), inside.dtype)
+                return Masked(self.conds(conds), inside, self.value(other), inside.dtype, tree.data == "chosen")
             case "infix":
                 left, sign, right = parts
                 return _applied(_OPERATORS[str(sign)], (self.value(left), self.value(right)))

@@ -240,7 +240,8 @@ def _value(v: Value, inner: bool = False) -> str:
         case Apply():
             return f"{v.fn}({', '.join(map(_value, v.args))})"
         case Masked():
-            return f"({_value(v.value)} if {conditions_text(v.conds)} else {_value(v.otherwise)})"
+            word = "where" if v.anywhere else "if"
+            return f"({_value(v.value)} {word} {conditions_text(v.conds)} else {_value(v.otherwise)})"
         case Part():
             return v.name
         case Shared():

@@ -17,21 +17,6 @@ from ..plan.derived_names import tensor_of
 from .lowering_context import LoweringContext
 from .spec import Focus, View
 
-IDENTITY: dict[str, float | int | bool] = {
-    "sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "any": False, "all": True,
-    "argmax": float("-inf"), "argmin": float("inf"),
-}  # fmt: skip
-
-
-def neutral_value(kind: str, dtype: DType) -> Const:
-    """The value that a reduction starts from; integers have no infinity, so their extremes stand for it."""
-    value = IDENTITY[kind]
-    if dtype.kind in ("int", "uint") and isinstance(value, float) and value in (float("inf"), float("-inf")):
-        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
-        high = (1 << (dtype.bits if dtype.kind == "uint" else dtype.bits - 1)) - 1
-        value = low if value < 0 else high
-    return Const(value, dtype)
-
 
 def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
     """What must hold (>= 0) for the focus's element to be inside the live ranges of these indices."""

@@ -85,7 +85,12 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
 def _staging_step(focus: Focus, load: Load) -> tuple[Focus, Value]:
     """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
     (computation, *others) = focus.computations
-    if not others and isinstance(computation.value, Masked) and computation.value.value == load:
+    if (
+        not others
+        and computation.reduction is None
+        and isinstance(computation.value, Masked)
+        and computation.value.value == load
+    ):
         return replace(focus, computations=(replace(computation, value=load),)), computation.value
     return focus, masked(_inherited(focus, load), load)
 
@@ -93,7 +98,7 @@ def _staging_step(focus: Focus, load: Load) -> tuple[Focus, Value]:
 def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
     """What a mask around all that is computed here says of the indices of one load: it is not there to be read elsewhere."""
     (computation, *others) = focus.computations
-    if others or not isinstance(computation.value, Masked):
+    if others or computation.reduction is not None or not isinstance(computation.value, Masked):
         return ()
     mine = {v.name for e in load.indices for v in e.variables()}
     return tuple(c for c in computation.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))

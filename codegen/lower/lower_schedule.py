@@ -188,7 +188,8 @@ class Lowering:
             names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
             raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", at, help=did_you_mean(name, names))
         inside = strip_mask(computation)[0]
-        found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
+        restricted = bool(computation.domain)  # instructions add all terms
+        found = [m for i in known if not restricted and (m := self._fits(i, inside, spread)) is not None]
         if found:
             return replace(max(found, key=lambda m: (m.score, _volume(m))), named_at=at)
         if must:

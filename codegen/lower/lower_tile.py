@@ -19,11 +19,13 @@ from ..plan.computations import Computation
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
-from .readers import reads_beyond_tile, stored_by_others
+from .readers import is_read_elsewhere, reads_beyond_tile, stored_by_others
+from .reductions.accumulator_computations import RunningUpdate
 from .reductions.lower_online import lower_online, online_chain, online_parts
 from .reductions.split_reduction import are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
+from .tiling.domain_bounds import UNBOUNDED, domain_bounds
 from .tiling.sequential_tiles import sequential_tiles
 from .tiling.tile_ranges import advance
 
@@ -77,9 +79,21 @@ def _tiles(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[St
             zero_is_neutral(w.value, (a.index,), f) for w in f.computations if w.reduction is not None and a.index in w.reduced
         )
         cell = a.index in cells or is_unrolled(low, tile, f.ranges[a.index], a.size, filled)
-        return sequential_tiles(ctx, f, a, cell, tile.unroll, inside, tile, ahead)
+        bounds = domain_bounds(ctx, f, a.index) if _is_skippable(low, f, a.index, tile) else UNBOUNDED
+        return sequential_tiles(ctx, f, a, cell, tile.unroll, inside, tile, ahead, bounds)
 
     return _nested(focus, todo, nest, lambda f: low.lower(f, tile.below))
+
+
+def _is_skippable(low: Lowering, focus: Focus, index: str, tile: Tile) -> bool:
+    """Whether iterations of a loop over an index have no effect but through the reductions over it (SKIPPABLE)."""
+    below = tile.below.staged
+
+    def serves(w: Computation) -> bool:
+        made_below = index in w.indices and not below.isdisjoint(w.targets)
+        return made_below and not any(is_read_elsewhere(low, focus, t) for t in w.targets)
+
+    return all(index in w.reduced or isinstance(w, RunningUpdate) or serves(w) for w in focus.computations)
 
 
 def _nested(

@@ -73,16 +73,19 @@ def view_form(readers: Iterable[Computation], node: Materialise, tensor: str, w:
     return "indices"
 
 
+def is_read_elsewhere(low: Lowering, focus: Focus, tensor: str) -> bool:
+    """Whether the caller reads the tensor, whose output it is, or a computation that is not in focus."""
+    here = {x.name for x in focus.computations}
+    others = (x for x in low.computations if x.name not in here and x.name not in low.served.get(tensor, ()))
+    output = any(b.name == tensor and b.kind == "output" for b in low.ctx.buffers)
+    return output or tensor in low.read_again or any(tensor in x.reads for x in others)
+
+
 def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, below: Node) -> Focus:
     """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
     caller, whose output it is; computations of other nests; a launch to follow. Those in focus read what is kept."""
-    ctx, here = low.ctx, {x.name for x in focus.computations}
-    elsewhere = any(
-        tensor in x.reads for x in low.computations if x.name not in here and x.name not in low.served.get(tensor, ())
-    )
-    elsewhere = elsewhere or tensor in low.read_again
-    leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
-    if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, below):
+    ctx = low.ctx
+    if not is_read_elsewhere(low, focus, tensor) and not low.read_afterwards(focus, tensor, below):
         return focus
     copy, own = StoredCopy(tensor), subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]

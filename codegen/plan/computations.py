@@ -13,6 +13,7 @@ from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from .derived_names import ArgreduceIndex, result_of
+from .restricted_terms import restricted_term
 
 # Fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones.
 Fused = tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...]
@@ -88,6 +89,16 @@ class Computation:
         """What a reduction accumulates: its value, and for argmax and argmin the index."""
         argreduce = self.reduction is not None and self.reduction.kind in ("argmax", "argmin")
         return (self.name, ArgreduceIndex(self.name)) if argreduce else (self.name,)
+
+    @cached_property
+    def domain(self) -> tuple[Expr, ...]:
+        """What is at least 0 for the terms of a reduction that count; others add its neutral value."""
+        return restricted_term(self.reduction.kind, self.value)[0] if self.reduction is not None else ()
+
+    @cached_property
+    def term(self) -> Value:
+        """The value where the term counts."""
+        return restricted_term(self.reduction.kind, self.value)[1] if self.reduction is not None else self.value
 
     @cached_property
     def reads(self) -> frozenset[str]:

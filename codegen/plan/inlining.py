@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import Load, Part, Shared, Value, children, loads, transform, walk
+from ...dsl.values import Load, Masked, Part, Shared, Value, children, loads, transform, walk
 from .computations import Computation, substitute
 from .derived_names import SharedValue, tensor_of
 
@@ -45,8 +45,8 @@ def inline_intermediates(computations: list[Computation], op: Op, kept: frozense
         if w.name in bodies:
             continue
         value = _expanded(w.value, bodies, order)
-        while isinstance(value, Shared) and len(value.parts) > MOST_PARTS:
-            del bodies[tensor_of(value.parts[-MOST_PARTS][0])]
+        while len(shared := _parts(value)) > MOST_PARTS:
+            del bodies[tensor_of(shared[-MOST_PARTS][0])]
             value = _expanded(w.value, bodies, order)
         out.append(replace(w, value=value))
     return out[::-1]
@@ -94,10 +94,15 @@ def _mapping(w: Computation, indices: tuple[Expr, ...]) -> dict[Var, Expr]:
 
 
 def _expanded(value: Value, bodies: dict[str, Computation], order: dict[str, int]) -> Value:
-    """The value with what it reads of intermediates, copied or shared."""
+    """The value with what it reads of intermediates, copied or shared.
+
+    Of a reduction with a domain, parts are computed only for terms that count: others may be outside of tensors.
+    """
+    if isinstance(value, Masked):
+        return replace(value, value=_expanded(value.value, bodies, order))
     raw: dict[Point, Value] = {}
     readers: Counter[Point] = Counter()
-    todo = [value]
+    todo: list[Value] = [value]
     while todo:
         for ld in loads(todo.pop()):
             if ld.tensor not in bodies:
@@ -121,6 +126,11 @@ def _expanded(value: Value, bodies: dict[str, Computation], order: dict[str, int
         known[point] = new
     new = _substituted(value, known)
     return Shared(tuple(parts), new, new.dtype) if parts else new
+
+
+def _parts(value: Value) -> tuple[tuple[str, Value], ...]:
+    inner = value.value if isinstance(value, Masked) else value
+    return inner.parts if isinstance(inner, Shared) else ()
 
 
 def _substituted(value: Value, known: dict[Point, Value]) -> Value:

@@ -309,6 +309,15 @@ class BadWhere(UserError):
     id = "bad-where"
 
 
+class BadDomain(UserError):
+    """A domain, `where` behind the left side or in a reduction, that cannot be: of an output, of argmax, or without elements.
+
+    Its conditions compare indices and sizes by < <= > >= ==. An output has all its elements: `where(t <= i, x, 0)`.
+    """
+
+    id = "bad-domain"
+
+
 class BadDefault(UserError):
     """The default of an `int` parameter must be a constant integer.
 

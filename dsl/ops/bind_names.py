@@ -31,6 +31,7 @@ from ..source import Span
 from ..types import TYPES
 from .builtins import FUNCTIONS, REDUCTIONS
 from .declare_op import RESERVED, OpNames, require_natural, require_positive
+from .domains import check_some_elements, conditions_of, no_terms
 from .index_syntax import LARGEST, index_term, node_text, word_span
 from .infer_ranges import infer_range, range_from_consumers
 from .untyped_body import Bound, BoundIndex, Convert, Literal, Number, Operation, Read, Reduced
@@ -48,8 +49,9 @@ def bind_names(
     below: Sequence[syntax.Assign],
     outputs: dict[str, Tensor | None],
     diagnostics: Diagnostics,
-) -> tuple[tuple[BoundIndex, ...], Bound | None]:
-    """Binds `assign.value`. `names.tensors` holds what may be read, `below` the statements further down."""
+) -> tuple[tuple[BoundIndex, ...], Bound | None, tuple[Expr, ...]]:
+    """Binds `assign.value` and the conditions of its domain. `names.tensors` holds what may be read, `below` the statements
+    further down."""
     later = ({a.target for a in below} | outputs.keys()) - names.tensors.keys() - {assign.target}
     binding = _Binding(assign, names, later, diagnostics)
     free = binding.targets()
@@ -58,13 +60,17 @@ def bind_names(
     except _Failed:
         value = None
     if value is None:
-        return free, None
+        return free, None, ()
     for axis, b in enumerate(free):
         found = None if b.firm or b.loose else range_from_consumers(assign.target, axis, below, outputs)
         if found is not None:
             b.firm.append((*found, b.span))
     ok = [infer_range(b, names, diagnostics, node_text(assign.value)) for b in free]
-    return free, value if all(ok) else None
+    try:
+        domain = binding.conditions(assign.where, free)
+    except _Failed:
+        return free, None, ()
+    return free, value if all(ok) else None, domain
 
 
 class _Binding:
@@ -235,7 +241,18 @@ class _Binding:
         body = self.value(n.body, (*scope, *own))
         if not all([infer_range(b, self.names, self.diagnostics, node_text(n)) for b in own]):
             raise _Failed()
-        return Reduced(n.kind, tuple(own), body, scope, n.span)
+        if n.where and n.kind in ("argmax", "argmin"):
+            raise self.fail(no_terms(n.kind, n.where[0].span))
+        return Reduced(n.kind, tuple(own), body, scope, n.span, self.conditions(n.where, (*scope, *own)))
+
+    def conditions(self, where: tuple[syntax.DomainCondition, ...], scope: Scope) -> tuple[Expr, ...]:
+        """Of a domain."""
+        try:
+            found = conditions_of(where, self.meanings(scope), self.names)
+            check_some_elements(found, where, scope, self.names)
+        except UserError as e:
+            raise self.fail(e) from None
+        return found
 
     def extent(self, n: syntax.Expr) -> Expr:
         try:

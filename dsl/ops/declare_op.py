@@ -45,14 +45,20 @@ RESERVED = {
 }
 
 
+# The indices of a tensor, and what is at least 0 where it has an element.
+Domain = tuple[tuple[str, ...], tuple[Expr, ...]]
+
+
 @dataclass
 class OpNames:
-    """What the names of an op mean. `tensors` grows as statements are resolved; an entry is None after a mistake in it."""
+    """What the names of an op mean. `tensors` and `domains` grow as statements are resolved; a tensor is None after a mistake
+    in it, and one without a domain has all its elements."""
 
     dims: dict[str, Var] = field(default_factory=dict)
     params: dict[str, tuple[Var, int | None]] = field(default_factory=dict)
     derived: dict[str, tuple[Var, Expr]] = field(default_factory=dict)
     tensors: dict[str, Tensor | None] = field(default_factory=dict)
+    domains: dict[str, Domain] = field(default_factory=dict)
     conditions: list[tuple[Expr, str]] = field(default_factory=list)
     spans: dict[str, Span | None] = field(default_factory=dict)
 
@@ -166,39 +172,44 @@ def _where(w: syntax.SizeCondition, names: OpNames, diagnostics: Diagnostics) ->
                 f"`{node_text(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span
             )
         value = index_term(w.right, names.sizes, unknown=lambda n: _unknown_size(n, names))
-        _divisors(w.right, names)
+        require_positive_divisors(w.right, names)
         if names.take(w.left.id, w.left.span, "size", diagnostics):
             names.derived[w.left.id] = (Var(w.left.id, 0, None), value)
         return
     left, right = (index_term(x, names.sizes, unknown=lambda n: _unknown_size(n, names)) for x in (w.left, w.right))
     for x in (w.left, w.right):
-        _divisors(x, names)
+        require_positive_divisors(x, names)
     text = f"{node_text(w.left)} {w.op} {node_text(w.right)}"
-    conditions = {
-        "<=": [right - left],
-        "<": [right - left - 1],
-        ">=": [left - right],
-        ">": [left - right - 1],
-        "==": [left - right, right - left],
-    }
-    if w.op not in conditions:
+    conditions = comparison_conditions(w.op, left, right)
+    if conditions is None:
         raise BadWhere(f"`{w.op}` cannot stand in `where`", w.span, help="conditions are < <= > >= ==")
-    names.conditions += [(names.expand(c), text) for c in conditions[w.op]]
+    names.conditions += [(names.expand(c), text) for c in conditions]
 
 
-def _divisors(node: syntax.Expr, names: OpNames) -> None:
+def comparison_conditions(op: str, left: Expr, right: Expr) -> tuple[Expr, ...] | None:
+    """What is at least 0 exactly where the comparison holds; None where that is no conjunction."""
+    return {
+        "<=": (right - left,),
+        "<": (right - left - 1,),
+        ">=": (left - right,),
+        ">": (left - right - 1,),
+        "==": (left - right, right - left),
+    }.get(op)
+
+
+def require_positive_divisors(node: syntax.Expr, names: OpNames) -> None:
     """What is divided by is positive: for a size or a parameter that becomes a condition."""
     match node:
         case syntax.Binary(op=op, left=left, right=right):
-            _divisors(left, names)
-            _divisors(right, names)
+            require_positive_divisors(left, names)
+            require_positive_divisors(right, names)
             if op in ("/", "%"):
                 require_positive(index_term(right, names.sizes), names)
         case syntax.Unary(operand=operand):
-            _divisors(operand, names)
+            require_positive_divisors(operand, names)
         case syntax.Call(args=args):
             for a in args:
-                _divisors(a, names)
+                require_positive_divisors(a, names)
 
 
 def require_positive(divisor: Expr, names: OpNames) -> None:
@@ -230,7 +241,7 @@ def _tensor(t: syntax.TensorDecl, role: str, names: OpNames, diagnostics: Diagno
     for s in t.shape:
         try:
             shape.append(index_term(s, names.sizes, unknown=lambda n: _unknown_size(n, names)))
-            _divisors(s, names)
+            require_positive_divisors(s, names)
         except UserError as e:
             diagnostics.add(e)
             ok = False

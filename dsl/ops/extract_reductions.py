@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..index.expr import as_expr
+from ..index.expr import Expr, as_expr
 from ..source import Span
 from ..support.fast_replace import replace
 from .untyped_body import Bound, BoundIndex, Convert, Operation, Read, Reduced, variable_names
@@ -17,7 +17,7 @@ from .untyped_body import Bound, BoundIndex, Convert, Operation, Read, Reduced, 
 
 @dataclass(frozen=True, eq=False)
 class SplitStatement:
-    """A statement to be: `target[free] = kind(reduced) body`; `kind` is None without a reduction."""
+    """A statement to be: `target[free] = kind(reduced where conds) body`; `kind` is None without a reduction."""
 
     target: str
     free: tuple[BoundIndex, ...]
@@ -25,6 +25,7 @@ class SplitStatement:
     reduced: tuple[BoundIndex, ...]
     body: Bound
     span: Span | None
+    conds: tuple[Expr, ...] = ()
 
 
 def extract_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, span: Span | None) -> list[SplitStatement]:
@@ -38,7 +39,7 @@ def extract_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, 
                 name = f"{target}.{b.kind}{numbers[b.kind]}"
                 used = variable_names(b)
                 own = tuple(x for x in b.scope if x.name in used)
-                pieces.append(SplitStatement(name, own, b.kind, b.binders, cut(b.body), b.span))
+                pieces.append(SplitStatement(name, own, b.kind, b.binders, cut(b.body), b.span, b.conds))
                 return Read(name, tuple(as_expr(x.var) for x in own), None, b.span)
             case Operation(args=args):
                 return replace(b, args=tuple(map(cut, args)))
@@ -49,7 +50,7 @@ def extract_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, 
         return b
 
     if isinstance(value, Reduced):
-        root = SplitStatement(target, free, value.kind, value.binders, cut(value.body), span)
+        root = SplitStatement(target, free, value.kind, value.binders, cut(value.body), span, value.conds)
     else:
         root = SplitStatement(target, free, None, (), cut(value), span)
     return [*pieces, root]

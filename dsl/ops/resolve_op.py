@@ -18,6 +18,7 @@ from ..errors.op import (
     AccumulateInOp,
     AssignedInput,
     AssignedTwice,
+    BadDomain,
     BoolArithmetic,
     DuplicateName,
     NeverAssigned,
@@ -26,11 +27,13 @@ from ..errors.op import (
     WrongRank,
 )
 from ..op import Op, Reduction, Statement, Tensor
+from ..support.fast_replace import replace
 from ..types import TYPES, DType
 from ..values import Value, loads
 from .bind_names import bind_names
 from .check_accesses import check_accesses
 from .declare_op import RESERVED, OpNames, declare
+from .domains import Conditions, conditions_of_statement, no_terms, restricted
 from .extract_reductions import SplitStatement, extract_reductions
 from .index_syntax import word_span
 from .typecheck import BOOL, INT, SIZE, Typing, check_store
@@ -72,7 +75,7 @@ def _statements(
         names.tensors.pop(name, None)  # nothing may be read above its definition
     defined: dict[str, syntax.Assign] = {}
     attempted: set[str] = set()
-    typing = Typing({})
+    typing = Typing({}, names.domains)
     out: list[tuple[SplitStatement, Value, DType]] = []
     types: dict[str, DType] = {n: t.dtype for n, t in names.tensors.items() if t is not None}
     typing.tensors = types
@@ -88,12 +91,12 @@ def _statements(
         if a.target in outputs:  # its declared shape gives ranges
             names.tensors[a.target] = declared.get(a.target)
         before = len(diagnostics.errors)
-        free, value = bind_names(a, names, decl.body[number + 1 :], declared, diagnostics)
+        free, value, domain = bind_names(a, names, decl.body[number + 1 :], declared, diagnostics)
         tensor = None
         if value is not None and len(diagnostics.errors) == before:
             try:
                 cut = extract_reductions(a.target, free, value, a.span)
-                pieces = [_typed(p, typing, types, declared.get(p.target)) for p in cut]
+                pieces = [_typed(_restricted(p, a, domain, names), typing, types, declared.get(p.target)) for p in cut]
                 out += pieces
                 tensor = _intermediates(pieces, names, declared.get(a.target))
             except UserError as e:
@@ -122,6 +125,14 @@ def _check_target(
     instruction: bool,
 ) -> None:
     where = word_span(a.span, a.target)
+    if a.where and instruction:
+        raise BadDomain("an instruction computes all elements of its operands", a.where[0].span, help="leave `where` out")
+    if a.where and a.target in outputs:
+        raise BadDomain(
+            f"`{a.target}` is an output, which has all its elements",
+            a.where[0].span,
+            help="name the statement otherwise, and read it with a value for the other elements: `s[i, t else 0]`",
+        )
     if a.accumulate and not instruction:
         raise AccumulateInOp(
             f"`{a.target} += ...` accumulates; statements are single-assignment",
@@ -154,6 +165,18 @@ def _check_target(
         raise DuplicateName(f"`{a.target}` is a size or a parameter already", where, labels=labels, help="take another name")
 
 
+def _restricted(p: SplitStatement, a: syntax.Assign, domain: Conditions, names: OpNames) -> SplitStatement:
+    """The piece with the conditions of its terms; notes those of its target's elements for later readers."""
+    own = domain if p.target == a.target else ()
+    output = names.tensors.get(p.target)
+    terms, elements = conditions_of_statement(p, own, names, output is not None and output.role == "output")
+    if elements:
+        names.domains[p.target] = tuple(b.name for b in p.free), elements
+    if terms and p.kind in ("argmax", "argmin"):
+        raise no_terms(p.kind, p.span)
+    return replace(p, conds=terms)
+
+
 def _typed(
     p: SplitStatement, typing: Typing, types: dict[str, DType], output: Tensor | None
 ) -> tuple[SplitStatement, Value, DType]:
@@ -179,6 +202,8 @@ def _typed(
         if literal and kind == SIZE:
             body = result = TYPES["i64"]
     value = typing.value(p.body, body)
+    if p.kind is not None:
+        value = restricted(value, p.kind, p.conds)
     if p.kind is not None and output is not None:
         check_store(result, output.dtype, p.target, p.span)
     types[p.target] = output.dtype if output is not None else result

@@ -14,8 +14,10 @@ from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
 from ..source import Span
 from ..support.memoised import IdentityMemo
 from ..types import TYPES, DType
-from ..values import Apply, Cast, Const, IndexValue, Load, Value
+from ..values import Apply, Cast, Const, IndexValue, Load, Masked, Value
 from .builtins import FUNCTIONS
+from .declare_op import Domain
+from .domains import inside_conditions
 from .untyped_body import Bound, Convert, Literal, Number, Operation, Read, Reduced
 
 BOOL, I32, I64, F32, F64 = (TYPES[n] for n in ("bool", "i32", "i64", "f32", "f64"))
@@ -30,10 +32,11 @@ _LIMITS = {"f32": 3.4028235677973366e38, "tf32": 3.4011621342146535e38, "bf16": 
 
 
 class Typing:
-    """Types the values of one op; `tensors` gives the element type of every tensor that may be read."""
+    """Types the values of one op; `tensors` gives the element type of every tensor that may be read, `domains` the domain of
+    those that have one."""
 
-    def __init__(self, tensors: Mapping[str, DType]) -> None:
-        self.tensors = tensors
+    def __init__(self, tensors: Mapping[str, DType], domains: Mapping[str, Domain]) -> None:
+        self.tensors, self.domains = tensors, domains
         self._kinds: IdentityMemo[Bound, Kind] = IdentityMemo()
 
     # -- kinds
@@ -140,7 +143,10 @@ class Typing:
             case Number(expr=expr):
                 return IndexValue(expr, I64)
             case Read(tensor=tensor, subscripts=subscripts):
-                return Load(tensor, subscripts, dtype, self._otherwise(b, dtype))
+                otherwise = self._otherwise(b, dtype)
+                load = Load(tensor, subscripts, dtype, otherwise)
+                conds = () if otherwise is None else inside_conditions(self.domains, tensor, subscripts)
+                return load if otherwise is None or not conds else Masked(conds, load, otherwise, dtype, anywhere=True)
             case Convert(arg=arg):
                 return self._convert(arg, dtype)
             case Operation(fn=fn, args=args):

@@ -103,7 +103,7 @@ def map_exprs(v: Value, f: Callable[[Expr], Expr]) -> Value:
                 return replace(n, indices=tuple(map(f, n.indices)), otherwise=otherwise)
             case Masked():
                 inner = [map_exprs(x, f) for x in (n.value, n.otherwise)]
-                return Masked(tuple(map(f, n.conds)), inner[0], inner[1], n.dtype)
+                return replace(n, conds=tuple(map(f, n.conds)), value=inner[0], otherwise=inner[1])
         return None
 
     return transform(v, rule)

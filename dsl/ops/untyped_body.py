@@ -75,6 +75,7 @@ class Reduced:
     body: Bound
     scope: tuple[BoundIndex, ...]  # what is bound around it, outermost first
     span: Span | None
+    conds: tuple[Expr, ...] = ()  # of the terms that count: each is at least 0
 
 
 Bound = Literal | Number | Read | Operation | Convert | Reduced
@@ -101,7 +102,8 @@ def variable_names(b: Bound) -> set[str]:
         case Read(subscripts=subscripts):
             own = {v.name for e in subscripts for v in e.variables()}
         case Reduced(binders=binders, body=body):
-            inner = variable_names(body) - {x.name for x in binders}
+            of_conds = {v.name for c in b.conds for v in c.variables()}
+            inner = (variable_names(body) | of_conds) - {x.name for x in binders}
             return inner.union(*({v.name for v in x.extent.variables()} for x in binders if x.extent is not None))
         case _:
             own = set()

@@ -213,6 +213,9 @@ class BoundedArithmetic:
     def shape(self, tensor) -> tuple[int, ...]:
         return tensor[0].shape
 
+    def is_finite(self, tensor) -> bool:
+        return bool(np.isfinite(tensor[0]).all() and np.isfinite(tensor[1]).all())
+
     def empty(self, shape, dtype) -> Pair:
         return self.plain.empty(shape, dtype), np.zeros(shape)
 

@@ -2,6 +2,7 @@
 
 BLOCKWISE: the iteration space of a statement is evaluated in blocks of bounded size, so memory is bounded for all reductions.
 A sum of a product is evaluated factor by factor, each over its own indices only, and contracted (`dsl.semantics.einsum_path`).
+A domain is a factor 1 or 0, if the others are numbers.
 
 The arithmetic, on plain values or on values with error bounds, is an `Arithmetic`.
 """
@@ -44,6 +45,7 @@ class Arithmetic(Protocol):
     def combine(self, kind: str, a: Any, b: Any, dtype: DType) -> Any: ...
     def contract(self, factors: list[Factor], out: tuple[str, ...], sizes: dict[str, int], dtype: DType) -> Any: ...
     def shape(self, tensor: Any) -> tuple[int, ...]: ...
+    def is_finite(self, tensor: Any) -> bool: ...
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any: ...
     def put(self, tensor: Any, where: tuple[slice, ...], value: Any) -> None: ...
 
@@ -90,6 +92,9 @@ class NumpyArithmetic:
     def shape(self, tensor):
         return tensor.shape
 
+    def is_finite(self, tensor):
+        return bool(np.isfinite(tensor).all())
+
     def empty(self, shape, dtype):
         return np.zeros(shape, dtype=storage(dtype, self.wide))
 
@@ -127,7 +132,7 @@ class _Evaluator:
         if 0 in shape:
             return out  # nothing may be read: `X[0]` is inside only because there are indices
         kind = s.reduction.kind if s.reduction else None
-        factors = _factors(s.value) if kind == "sum" else [s.value]
+        factors = self.factors(s.value) if kind == "sum" else [s.value]
         spaces = [tuple(i for i in sizes if i in used) for used in map(_indices, factors)]
         cost = [*spaces, s.indices] if kind == "sum" else [tuple(sizes)]
         free_blocks = list(_blocks(s.indices, sizes, cost, reduced if kind in ("argmax", "argmin") else ()))
@@ -160,6 +165,15 @@ class _Evaluator:
                 piece = self.arith.fold(kind, value, shape, tuple(range(len(s.indices), len(axes))), body)
             total = piece if total is None else self.arith.combine(kind, total, piece, body)
         return total
+
+    def factors(self, v: Value) -> list[Value]:
+        """The factors of a sum's term; of one with a domain as well, if none is nan or infinite where it does not count."""
+        if not isinstance(v, Masked) or v.otherwise != Const(0, v.dtype):
+            return _factors(v)
+        found = _factors(v.value)
+        if not all(isinstance(f, Load) and f.otherwise is None and self.arith.is_finite(self.tensors[f.tensor]) for f in found):
+            return [v]
+        return [Masked(v.conds, Const(1, v.dtype), v.otherwise, v.dtype), *found]
 
     def full(self, v: Value, axes: tuple[str, ...], block: dict[str, slice]) -> Any:
         shape = tuple(block[i].stop - block[i].start for i in axes)

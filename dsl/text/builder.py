@@ -150,7 +150,7 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
         return tuple(x for x in c if isinstance(x, s.Assign))
 
     def assign(self, c: Parts) -> s.Assign:
-        name, subscripts, op, value = c
+        name, subscripts, where, op, value = c
         indices: tuple[str, ...] = ()
         if subscripts:
             subs, otherwise, _ = subscripts
@@ -180,7 +180,14 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
                     )
                 )
             indices = tuple(sub.id for sub in subs if isinstance(sub, s.Name))
-        return s.Assign(str(name), indices, value, op == "+=", span=self.span(name, value))
+        return s.Assign(str(name), indices, value, op == "+=", where or (), span=self.span(name, value))
+
+    def domain(self, c: Parts) -> tuple[s.DomainCondition, ...]:
+        return tuple(c)
+
+    def domain_condition(self, c: Parts) -> s.DomainCondition:
+        left, op, right = c
+        return s.DomainCondition(left, str(op), right, span=self.spot(left.span.start, right.span.end))
 
     # ------------------------------------------------------------ expressions
 
@@ -208,21 +215,29 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
         name, (subs, otherwise, close) = c
         return s.Access(str(name), subs, otherwise, span=self.spot(name.start_pos, close.end_pos))
 
-    def call(self, c: Parts) -> tuple[Any, list[Any], Any]:
+    def call(self, c: Parts) -> tuple[Any, list[Any], tuple[s.DomainCondition, ...], Any]:
+        """The name, the arguments, the domain that stands behind them, and the place."""
         name, _, *args, close = c
-        return name, args, self.spot(name.start_pos, close.end_pos)
+        where: tuple[s.DomainCondition, ...] = ()
+        if args and isinstance(args[-1], tuple):
+            args[-1], where = args[-1]
+        return name, args, where, self.spot(name.start_pos, close.end_pos)
+
+    def restricted(self, c: Parts) -> tuple[s.Name | BoundedIndex, tuple[s.DomainCondition, ...]]:
+        *index, where = c
+        return self.bounded(index) if len(index) > 1 else self.name(index), where
 
     def bounded(self, c: Parts) -> BoundedIndex:
         return BoundedIndex(str(c[0]), c[1], self.span(c[0], c[1]))
 
     def size_call(self, c: Parts) -> s.Call:
-        name, args, span = self.call(c)
+        name, args, _, span = self.call(c)
         return s.Call(str(name), tuple(args), span=span)
 
     def plain_call(self, c: Parts) -> s.Call:
-        name, args, span = c[0]
+        name, args, where, span = c[0]
         bound = next((a for a in args if isinstance(a, BoundedIndex)), None)
-        if name in _ONLY_REDUCTIONS or bound:
+        if name in _ONLY_REDUCTIONS or bound or where:
             self.diagnostics.add(
                 errors.ReductionBody(
                     f"`{span.text}` reduces nothing",
@@ -234,7 +249,7 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
         return s.Call(str(name), tuple(a for a in args if not isinstance(a, BoundedIndex)), span=span)
 
     def reduce(self, c: Parts) -> s.Expr:
-        (name, args, span), body = c
+        (name, args, where, span), body = c
         indices = tuple(a.id for a in args if isinstance(a, s.Name | BoundedIndex))
         extents = tuple(a.extent if isinstance(a, BoundedIndex) else None for a in args)
         if name not in REDUCTIONS:
@@ -255,7 +270,7 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
                 )
             )
         extents = extents if any(extents) else ()
-        return s.Reduce(str(name), indices, body, extents, span=self.spot(span.start, body.span.end))
+        return s.Reduce(str(name), indices, body, extents, where, span=self.spot(span.start, body.span.end))
 
     def integer(self, c: Parts) -> s.Num:
         token = c[0]

@@ -35,7 +35,7 @@ def format_node(node: s.Node, depth: int = 0) -> str:
             return _parameter(node)
         case s.Fact():
             return _fact(node)
-        case s.SizeCondition():
+        case s.SizeCondition() | s.DomainCondition():
             return _where(node)
     return "\n".join("    " * depth + line if line else "" for line in _lines(node))
 
@@ -82,7 +82,7 @@ def _bound(e: s.Expr | s.Auto) -> tuple[str, int]:
         case s.Reduce():
             extents = e.extents or (None,) * len(e.indices)
             over = (i if x is None else f"{i}: {_expr(x)}" for i, x in zip(e.indices, extents, strict=True))
-            return f"{e.kind}({', '.join(over)}) {_body(e.body)}", _ATOM
+            return f"{e.kind}({', '.join(over)}{_domain(e.where)}) {_body(e.body)}", _ATOM
     binds = _BINARY.get(e.op, _COMPARE)
     # The operators associate to the left, comparisons not at all.
     left = _left(e.left) if binds == _PRODUCT else _expr(e.left, binds + (binds == _COMPARE))
@@ -192,12 +192,17 @@ def _parameter(p: s.TensorDecl | s.IntParam) -> str:
     return f"{p.name}: {p.dtype}[{_list(p.shape)}]" + (f" as {p.format}" if p.format else "")
 
 
-def _where(w: s.SizeCondition) -> str:
+def _where(w: s.SizeCondition | s.DomainCondition) -> str:
     return f"{_expr(w.left, _SUM)} {w.op} {_expr(w.right, _SUM)}"
 
 
+def _domain(where: tuple[s.DomainCondition, ...]) -> str:
+    return f" where {', '.join(map(_where, where))}" if where else ""
+
+
 def _assign(a: s.Assign) -> str:
-    return f"{a.target}[{', '.join(a.indices)}] {'+=' if a.accumulate else '='} {_expr(a.value)}"
+    sign = "+=" if a.accumulate else "="
+    return f"{a.target}[{', '.join(a.indices)}]{_domain(a.where)} {sign} {_expr(a.value)}"
 
 
 def _facts(facts: Iterable[s.Fact]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....dsl.index.expr import Expr, Fn, as_expr, maximum, minimum
+from ....dsl.types import TYPES
 from ....dsl.values import Apply, IndexValue, Masked
 from ..c.c_expr import BOOL, COMPARISONS, I32, PRODUCT, CExpr
 from ..c.c_tree import Declaration
@@ -51,6 +52,21 @@ def compare_lanes(ctx: EmissionContext, v: Apply) -> CExpr | None:
     counted = f"({ctx.element('i32', True)}){{{', '.join(map(str, steps))}}}"
     other = splat(ctx, "i32", CExpr(f"(int32_t)({ctx.text.index.text(bound)})", I32))
     return CExpr(f"({counted} {COMPARISONS[v.fn]} {other})", BOOL, True, 32)
+
+
+def compare_with_zero(ctx: EmissionContext, conds: Sequence[Expr]) -> CExpr | None:
+    """The mask of the lanes in which conditions hold that grow evenly from one lane to the next; None for others."""
+    masks: list[str] = []
+    for e in (e for e in conds if ctx.live((e,))):
+        if not ctx.varies(ctx.substitute(e)):
+            return None
+        mask = compare_lanes(
+            ctx, Apply("ge", (IndexValue(e, TYPES["i64"]), IndexValue(as_expr(0), TYPES["i64"])), TYPES["bool"])
+        )
+        if mask is None:
+            return None
+        masks.append(mask.text)
+    return CExpr(" & ".join(masks) if len(masks) == 1 else f"({' & '.join(masks)})", BOOL, True, 32)
 
 
 def _fits(ctx: EmissionContext, e: Expr) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.types import DType
-from ....dsl.values import Load
+from ....dsl.values import Load, neutral_value
 from ...ir.tile_ir import Buffer, For, If, Stmt, Store
 from ...plan.derived_names import buffer_name
-from ..addressing import neutral_value
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus
 from .accumulator_computations import CombinePartials, ExchangeBuffers

@@ -9,6 +9,7 @@ BEFORE_THE_FIRST   until an element counts, the statistic is the infinity that i
 NO_NUMBER          where an element makes the statistic infinite or no number, so does the correction of all later partial
                    results. The op has the same result only if that element adds what is no number.
 NONE_COUNTED       if none counts in the whole range, the result is that of the op: F at the infinity, which is no number, or 0.
+SAME_TERMS         a term outside of a domain that both have changes neither of them. Else each of its conditions is a choice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 
 from ....dsl.errors.online import OnlineMismatch
 from ....dsl.errors.schedule import NotYet
-from ....dsl.index.expr import Var, as_expr
+from ....dsl.index.condition_text import conditions_text
+from ....dsl.index.eliminate import without
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Value, copied, loads, transform
@@ -37,12 +40,14 @@ START = {"max": -INF, "min": INF}  # what the statistics start from, which have 
 @dataclass(frozen=True)
 class Dependence:
     """`reduction` follows `statistic`: its partial result is multiplied by `correction`, which loads the accumulator of the
-    statistic, and its `PreviousValue`. `no_number`: that is its result where no element counts for the statistic."""
+    statistic, and its `PreviousValue`. `no_number`: that is its result where no element counts for the statistic, and there are
+    elements: what is at least 0 where there are some is `some`."""
 
     statistic: Computation
     reduction: Computation
     correction: Value
     no_number: bool
+    some: tuple[Expr, ...]
 
 
 def dependences(focus: Focus, index: str, span: Span | None) -> tuple[Dependence, ...]:
@@ -80,8 +85,12 @@ def readers_of(focus: Focus, statistic: Computation) -> Iterator[Computation]:
 
 def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span | None) -> Dependence:
     name = statistic.name
-    body = _expanded(focus, copied(statistic.value), statistic, w, span)
-    value = _expanded(focus, copied(w.value), statistic, w, span)
+    domain = statistic.domain if set(statistic.domain) == set(w.domain) else ()  # SAME_TERMS
+    some = _has_elements(statistic, domain)
+    if some is None:
+        text = conditions_text(domain)
+        raise NotYet(f"which rows have elements with {text} is not known: such a pass is not lowered yet", span, help=APART)
+    body, value = (_expanded(focus, copied(x.term if domain else x.value), statistic, w, span) for x in (statistic, w))
     reduced = {*w.reduced, *(c for c, fused in w.alias.items() if fused in w.reduced)}
     known = statistic.reduction is not None and statistic.reduction.kind in ("sum", "max") and is_nonnegative(body)
     running = Statistic(body, lambda load: replace(load, tensor=PreviousValue(load.tensor)), known)
@@ -95,7 +104,20 @@ def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span
             help=APART,
         ) from None
     _supported(focus, statistic, w, span)
-    return Dependence(statistic, w, found.value, _at_the_start(statistic, w, body, value, found.value, span))
+    return Dependence(statistic, w, found.value, _at_the_start(statistic, w, body, value, found.value, span), some)
+
+
+def _has_elements(w: Computation, domain: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """What is at least 0 where a reduction over a domain has terms; None: not known."""
+    extents = dict(w.extents)
+    reduced = [i for i, _ in w.extents if i in w.reduced or w.alias.get(i) in w.reduced]
+    conds = [*domain, *(e for i in reduced for e in (as_expr(Var(i)), extents[i] - 1 - as_expr(Var(i))))]
+    for i in reduced:
+        found = without(conds, i)
+        if found is None:
+            return None
+        conds = list(found)
+    return tuple(conds)
 
 
 def _supported(focus: Focus, statistic: Computation, w: Computation, span: Span | None) -> None:

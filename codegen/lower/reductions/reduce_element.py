@@ -5,11 +5,12 @@ from __future__ import annotations
 from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
-from ....dsl.values import IndexValue, Load, Masked, Value
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import IndexValue, Load, Masked, Value, neutral_value
 from ...ir.tile_ir import AllReduce, If, Stmt, Store
 from ...plan.computations import Computation
 from ...plan.derived_names import ArgreduceIndex, Component
-from ..addressing import coordinates, edge_conds, neutral_value, zero_is_neutral
+from ..addressing import coordinates, edge_conds, zero_is_neutral
 from ..leaves.shared_values import bind_shared_values
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus, UnitDigit
@@ -21,7 +22,7 @@ from .reduction_step import argreduce_step, combine_step
 
 
 def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
-    """acc = acc (+) value, masked with the identity where a reduced index ran over."""
+    """acc = acc (+) value, masked with the identity where a reduced index ran over; as it is for a term that does not count."""
     assert computation.reduction is not None
     kind = computation.reduction.kind
     note_reduced(ctx, focus, computation)
@@ -30,6 +31,8 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     view = focus.views[computation.name]
     coords = coordinates(ctx, focus, computation.name, at)
     now = Load(view.buffer, coords, dtype)
+    domain = tuple(c.subs(focus.binding) for c in computation.domain)
+    computation = replace(computation, value=computation.term) if domain else computation
     conds = edge_conds(focus, computation.reduced)
     value, around = bind_shared_values(ctx, focus, computation, conds)
     over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
@@ -41,6 +44,8 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
             ctx, focus, computation, around(_argmax_element(ctx, focus, computation, now, value, coords, at))
         )
     new = combine_step(kind, now, value, dtype)
+    if domain:
+        new = Masked(domain, new, now, dtype, anywhere=True)
     return _single_partial(ctx, focus, computation, around([Store(view.buffer, coords, new, span=computation.span)]))
 
 

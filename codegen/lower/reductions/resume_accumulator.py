@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 from ....dsl.errors.schedule import CannotMeet, SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load
+from ....dsl.values import Load, neutral_value
 from ...ir.schedule_tree import Keep, Node
 from ...ir.tile_ir import If, Stmt
 from ...plan.computations import Computation, computation_extents
 from ...plan.derived_names import ArgreduceIndex, buffer_name
-from ..addressing import neutral_value
 from ..lowering_context import LoweringContext
 from ..spec import Focus, View
 from ..stores.predicated_store import goes_on_where_stored

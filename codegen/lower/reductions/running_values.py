@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Const, Load, Masked, Value, transform
-from ...plan.computations import Computation, computation_extents
+from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from .accumulator_computations import RunningUpdate
 from .dependent_reductions import Dependence, accumulator_load, start_of
@@ -115,8 +115,6 @@ def at_the_end(d: Dependence) -> RunningUpdate | None:
     held, statistic = accumulator_load(d.reduction, d.reduction.name), accumulator_load(d.statistic, d.statistic.name)
     at_start = Apply("eq", (statistic, start_of(d.statistic)), TYPES["bool"])
     none = Apply("where", (at_start, Const(float("nan"), held.dtype.compute), held), held.dtype.compute)
-    extents = computation_extents(d.statistic)
-    some = tuple(extents[i] - 1 for i in d.statistic.reduced)
-    value = Masked(some, none, held, held.dtype.compute)
+    value = Masked(d.some, none, held, held.dtype.compute)
     w = d.reduction
     return RunningUpdate(w.name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)

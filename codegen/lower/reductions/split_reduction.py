@@ -19,12 +19,11 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.op import Op, Reduction
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Value, loads, transform
+from ....dsl.values import Load, Value, loads, neutral_value, transform
 from ...ir.schedule_tree import Axis, Tile
 from ...plan.computations import Computation, Output, computation_extents
 from ...plan.derived_names import CombiningAccumulator, StoredCopy, tensor_of
 from ...schedule.build_tree import modifier
-from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
 from ..workspace import workspace
 from .check_combining import check_dealt_parts

@@ -19,6 +19,7 @@ from ...ir.tile_ir import For, Stmt
 from ...schedule.synthetic_spans import is_filled_in
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, RangeStep, clamped, multiple
+from .domain_bounds import UNBOUNDED, Bounds
 from .padded_trip_counts import may_run_padded
 
 REMAINDERS = 2  # remainders: one within the other that are peeled, because each copies everything below it [limit]
@@ -28,9 +29,17 @@ SOME = 8
 
 
 def sequential_tiles(
-    ctx: LoweringContext, focus: Focus, a: Axis, cell: bool, unroll: Unroll | None, inner, tile: Tile, ahead: bool = False
+    ctx: LoweringContext,
+    focus: Focus,
+    a: Axis,
+    cell: bool,
+    unroll: Unroll | None,
+    inner,
+    tile: Tile,
+    ahead: bool = False,
+    bounds: Bounds = UNBOUNDED,
 ) -> list[Stmt]:
-    """`ahead`: copies run ahead over the loop, so it stays one."""
+    """`ahead`: copies run ahead over the loop, so it stays one. `bounds`: of the elements that take part."""
     r = focus.ranges[a.index]
     if r.strided_runs:
         rep = r.strided_runs[0]
@@ -78,7 +87,8 @@ def sequential_tiles(
     f = f.enter_loop(a.index, var, tile)
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
-    return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=tile.span)]
+    start, stop = (ZERO, trips) if cell or reducing else bounds.tiles(size, trips)
+    return [For(var, start, stop, ONE, tuple(inner(f)), unroll=hint, span=tile.span)]
 
 
 def _note_idle(ctx: LoweringContext, tile: Tile, index: str, cell: bool, reducing: bool) -> None:

@@ -213,7 +213,8 @@ def arithmetic(inner):
 def reductions(draw, inner):
     indices = draw(tuples(plain, 1))
     extents = draw(tuples(optional(sizes), len(indices), len(indices)))
-    return s.Reduce(draw(st.sampled_from(["sum", "max", "any"])), indices, draw(inner), extents if any(extents) else ())
+    kind = draw(st.sampled_from(["sum", "max", "any"]))
+    return s.Reduce(kind, indices, draw(inner), extents if any(extents) else (), draw(domains))
 
 
 def values_over(inner):
@@ -227,6 +228,7 @@ def values_over(inner):
 
 
 sizes = st.recursive(nums | st.builds(s.Name, plain), arithmetic, max_leaves=5)
+domains = tuples(st.builds(s.DomainCondition, sizes, st.sampled_from(["<", "<=", "=="]), sizes))
 values = st.recursive(nums | st.builds(s.Name, names), values_over, max_leaves=10)
 sizes_or_auto = sizes | st.builds(s.Auto)
 maps = tuples(st.tuples(plain, sizes), 1)
@@ -277,7 +279,7 @@ lines = st.recursive(
     max_leaves=4,
 )
 tensors = st.builds(s.TensorDecl, names, st.sampled_from(["f32", "f16"]), tuples(sizes), optional(st.just("csr")))
-assigns = st.builds(s.Assign, names, tuples(names), values, st.booleans())
+assigns = st.builds(s.Assign, names, tuples(names), values, st.booleans(), domains)
 wheres = st.builds(s.SizeCondition, st.builds(s.Name, plain), st.just("="), sizes) | st.builds(
     s.SizeCondition, sizes, st.sampled_from(["<", "<=", "=="]), sizes
 )

@@ -69,6 +69,10 @@ def b(left, op, right):
     return s.Binary(op, left, right)
 
 
+def limit(left, op, right):
+    return s.DomainCondition(n(left), op, n(right))
+
+
 def test_op():
     op = only(LINEAR)
     assert (op.name, op.dims, len(op.inputs), len(op.body)) == ("linear", ("M", "N", "K"), 3, 2)
@@ -110,6 +114,7 @@ def test_statement_spans_cover_their_text():
         ("max(i, j) a", s.Reduce("max", ("i", "j"), n("a"))),
         ("max(i, j) - a", b(s.Call("max", (n("i"), n("j"))), "-", "a")),
         ("max(r: 2, s) a", s.Reduce("max", ("r", "s"), n("a"), (n(2), None))),
+        ("sum(k where k <= i, k > 2) a", s.Reduce("sum", ("k",), n("a"), (), (limit("k", "<=", "i"), limit("k", ">", 2)))),
         ("any(k) a > 0", b(s.Reduce("any", ("k",), n("a")), ">", 0)),
         ("where(a >= 0, a, -inf)", s.Call("where", (b("a", ">=", 0), n("a"), s.Unary("-", n(float("inf")))))),
         ("A[else 0]", s.Access("A", (), n(0))),

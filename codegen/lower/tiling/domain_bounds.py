@@ -1,0 +1,111 @@
+"""The bounds of a loop over an index that a domain restricts: tiles without a term that counts are skipped.
+
+    tile i: 32 -> core                          for t in 0 .. T/64
+    tile t: 64            t <= i        -->     for t in 0 .. min(T/64, (i + 31) / 64 + 1)
+
+UNION       bounds are those of all rows that the loop visits, and of all computations in it.
+UNIFORM     units that may wait for each other have the same bounds: those of all of their rows.
+SKIPPABLE   what else is in the loop is computed for the reductions in it alone.
+LINEAR      bounds follow from conditions that are linear in the indices. Others are left to the elements' guards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.index.expr import Expr, Var, as_expr, ceildiv, maximum, minimum
+from ...plan.computations import Computation
+from ..lowering_context import LoweringContext
+from ..spec import ZERO, Focus, Range
+
+Bound = Expr | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of the elements of a range in which terms count, from its base on: `start <= x < stop`; None: no bound."""
+
+    start: Bound = None
+    stop: Bound = None
+
+    def tiles(self, size: int, trips: Expr) -> tuple[Expr, Expr]:
+        """The first of `trips` tiles with an element, and the first after the last of them."""
+        start = ZERO if self.start is None else maximum(self.start // size, 0)
+        return start, trips if self.stop is None else minimum(ceildiv(self.stop, size), trips)
+
+
+UNBOUNDED = Bounds()
+
+
+def domain_bounds(ctx: LoweringContext, focus: Focus, index: str) -> Bounds:
+    """Of a loop over what the focus has left of an index. Whoever asks sees that the rest of the loop is SKIPPABLE."""
+    r = focus.ranges[index]
+    reductions = [w for w in focus.computations if index in w.reduced]
+    if not reductions or r.strided_runs or not all(w.domain for w in reductions):
+        return UNBOUNDED
+    found = [_of_computation(ctx, focus, w, index) for w in reductions]
+    starts, stops = [b.start for b in found], [b.stop for b in found]
+    return Bounds(_joined(minimum, starts), _joined(maximum, stops))
+
+
+def _joined(choose, bounds: list[Bound]) -> Bound:
+    """UNION"""
+    known = [b for b in bounds if b is not None]
+    return choose(*known) if len(known) == len(bounds) else None
+
+
+def _of_computation(ctx: LoweringContext, focus: Focus, w: Computation, index: str) -> Bounds:
+    starts: list[Expr] = []
+    stops: list[Expr] = []
+    for c in w.domain:
+        k = c.coefficient(Var(index))
+        rest = c - as_expr(Var(index)) * k
+        greatest = _greatest(ctx, focus, rest) if k and not _within(rest, index) else None
+        first = _ends(ctx, focus.ranges[index])
+        if greatest is None or first is None:
+            continue
+        least, most = first
+        if k < 0:
+            stops.append((greatest + least * k) // -k + 1)
+        else:
+            starts.append(-((greatest + most * k) // k))
+    return Bounds(maximum(*starts) if starts else None, minimum(*stops) if stops else None)
+
+
+def _within(e: Expr, index: str) -> bool:
+    return any(v.name == index for v in e.variables())
+
+
+def _ends(ctx: LoweringContext, r: Range) -> tuple[Expr, Expr] | None:
+    """UNIFORM: the least and the greatest base of the range among units that may wait for each other; None: not known."""
+    base, beyond = r.base, ZERO
+    for step in r.steps:
+        if step.unit is None or (step.unit != "fragment" and _never_wait(ctx, step.unit)):
+            continue
+        if step.extent.constant is None:
+            return None
+        base, beyond = base - step.expr * step.stride, beyond + step.stride * (step.extent.constant - 1)
+    return base, base + beyond
+
+
+def _never_wait(ctx: LoweringContext, level: str) -> bool:
+    """Whether units of the level wait for each other nowhere in a tile; finite ones have one tile after the other."""
+    found = ctx.device.level(level)
+    return found.siblings == "nothing" or found.units == "finite"
+
+
+def _greatest(ctx: LoweringContext, focus: Focus, e: Expr) -> Expr | None:
+    """No less than the expression is for any element in focus; None: not known (LINEAR)."""
+    indices = {i for w in focus.computations for i, _ in w.extents}
+    out = as_expr(e.const)
+    for atom, c in e.terms:
+        part = Expr(((atom, c),))
+        if indices.isdisjoint(v.name for v in part.variables()):
+            out = out + part
+            continue
+        r = focus.ranges.get(atom.name) if isinstance(atom, Var) else None
+        ends = _ends(ctx, r) if r is not None and not r.strided_runs else None
+        if r is None or ends is None:
+            return None
+        out = out + (ends[1] + r.size - 1 if c > 0 else ends[0]) * c
+    return out
