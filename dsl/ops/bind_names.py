@@ -308,7 +308,7 @@ class _Binding:
     def tensor(self, n: syntax.Access) -> Tensor | None:
         """The tensor read; None when a mistake in its definition has been reported."""
         if n.tensor == self.assign.target:
-            way = "there are no recurrences; a running sum is written `sum(j) where(j <= i, X[j], 0)`"
+            way = "there are no recurrences; a running sum is written `sum(j where j <= i) X[j]`"
             raise self.fail(SelfReference(f"`{n.tensor}` is read by the statement that defines it", n.span, help=way))
         if n.tensor in self.later:
             raise self.fail(

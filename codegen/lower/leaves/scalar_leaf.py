@@ -19,6 +19,7 @@ from ..reductions.accumulator_computations import CombinePartials, InitAccumulat
 from ..reductions.reduce_element import accumulate_element, combine_element, fill_element
 from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit
 from ..stores.predicated_store import store_element
+from ..tiling.domain_bounds import domain_bounds
 from ..tiling.padded_trip_counts import may_run_padded
 from ..tiling.sequential_tiles import unroll_count
 from .match_instr import FragmentMap
@@ -58,7 +59,8 @@ def open_index(
     var = ctx.var(index, trips)
     step = RangeStep(as_expr(var), trips, None)
     body = inner(focus.with_range(index, r.split(size, step, live=live)))
-    return [For(var, ZERO, trips, ONE, tuple(body), unroll=unroll_count(unroll, trips))]
+    start, stop = (ZERO, trips) if cell else domain_bounds(ctx, focus, index).tiles(size, trips)
+    return [For(var, start, stop, ONE, tuple(body), unroll=unroll_count(unroll, trips))]
 
 
 def element_loops(

@@ -65,7 +65,7 @@ def test_gather_scatter_scan_and_rows_say_what_to_write():
     head = "op f[T, V](ids: i32[T], X: f32[V]) -> (Y: f32[T]):\n"
     assert "`sum(v) where(v == ids[t], X[v], 0)`" in (refused(head + "    Y[t] = X[ids[t]]\n").help or "")
     scan = "op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = Y[i - 1] + X[i]\n"
-    assert "`sum(j) where(j <= i, X[j], 0)`" in (refused(scan).help or "")
+    assert "`sum(j where j <= i) X[j]`" in (refused(scan).help or "")
     assert "sum(i) where(ids[i] == b, value, 0)" in (refused(head + "    Y[ids[i]] = X[i]\n").help or "")
     assert "where(j == 0, a, b)" in (refused("op f[N](X: f32[N]) -> (Y: f32[N, 2]):\n    Y[i, 0] = X[i]\n").help or "")
 
@@ -76,7 +76,7 @@ def test_what_is_proposed_is_right():
 op f[T, V, B](ids: i32[T], X: f32[V], bins: f32[B]) -> (Y: f32[T], H: i32[B], S: f32[V]):
     Y[t] = sum(v) where(v == ids[t], X[v], 0)
     H[b] = sum(i) where(ids[i] == b, 1, 0)
-    S[i] = sum(j) where(j <= i, X[j], 0)
+    S[i] = sum(j where j <= i) X[j]
 """
     rng = np.random.default_rng(1)
     ids, x, bins = rng.integers(0, 5, 13).astype(np.int32), rng.integers(-8, 8, 5).astype(np.float32), np.zeros(7, np.float32)

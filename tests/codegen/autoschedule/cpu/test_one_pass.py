@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import For
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import loads
-from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
 
 from ....support.rotation import rotated
@@ -21,6 +23,12 @@ op with_lse[M, N, D, E](q: f32[M, D], k: f32[N, D], v: f32[N, E], bias: f32[M, N
     l[i] = sum(t) p[i, t]
     o[i, e] = (sum(t) p[i, t] * v[t, e]) / l[i]
     y[i] = m[i] + log(l[i])
+op window[M, N, D](q: f32[M, D], k: f32[N, D], v: f32[N, D], W: int = 20) -> (o: f32[M, D]):
+    s[i, t] where t <= i - 4, t > i - 4 - W = sum(d) q[i, d] * k[t, d]
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, d] = (sum(t) p[i, t] * v[t, d]) / where(l[i] == 0.0, 1.0, l[i])
 op cross_entropy[M, N, K](A: f32[M, K], W: f32[N, K], c: i32[M]) -> (y: f32[M]):
     z[i, t] = sum(k) A[i, k] * W[t, k]
     m[i] = max(t) z[i, t]
@@ -46,6 +54,7 @@ CASES = {
     "causal_attention": (HEADS, {**HEADS, "Q": 40, "T": 40, "D": 5}),
     "grouped_attention": ({**HEADS, "G": 3},),
     "with_lse": ({"M": 35, "N": 67, "D": 5, "E": 8},),
+    "window": ({"M": 50, "N": 130, "D": 5},),  # the first rows see no key
     "cross_entropy": (ROWS,),
     "least": (ROWS,),
 }
@@ -54,7 +63,7 @@ CASES = {
 def compiled(name: str, device: str, sizes: dict[str, int], schedule: str = "") -> CompiledProgram:
     module = loads(OPS + (f"schedule s for {name}:\n    {schedule}\n" if schedule else ""))
     chosen = module.schedules["s"] if schedule else None
-    return compile_program(module, specialise(module.ops[name], sizes), chosen, module.device(device))
+    return compile_program(module, specialise(bind_params(module.ops[name]), sizes), chosen, module.device(device))
 
 
 @pytest.mark.parametrize(("name", "device"), rotated(CASES, ("cpu:avx2", "cpu:avx512", "cpu:generic")))
@@ -81,6 +90,22 @@ def test_right_in_one_launch(name: str, device: str) -> None:
 def test_each_point_counts_once() -> None:
     made = compiled("with_lse", "cpu:avx2", {"M": 17, "N": 40, "D": 3, "E": 5})
     verify(made.program, specialise(loads(OPS).ops["with_lse"], {"M": 17, "N": 40, "D": 3, "E": 5}))
+
+
+def test_causal_attention_skips_the_future() -> None:
+    """The loop over tiles of keys ends with the rows of a tile; what a row does not see may be no number."""
+    made = compiled("causal_attention", "cpu:avx2", {"H": 1, "Q": 96, "T": 96, "D": 8})
+    bounds = {(str(s.start), str(s.stop)) for s in statements(made.program.launches[0].body) if isinstance(s, For)}
+    assert ("0", "tile/4 + 1") in bounds, sorted(bounds)
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 96, 8)).astype(np.float32)
+    k[:, 70], v[:, 70], q[:, 40] = np.inf, np.nan, np.nan
+    (got,) = interpret(made.program, {"q": q, "k": k, "v": v}, finite={"core": 2}).values()
+    value, bound = reference(loads(OPS).ops["causal_attention"], exact=True)(q, k, v)
+    right = ~np.isnan(value)
+    np.testing.assert_array_equal(np.isnan(got), ~right)
+    assert right[0, :70].all(axis=1).sum() == 69  # all but the row that is no number itself
+    assert not right[0, 70:].any()
+    assert (np.abs(got - value)[right] <= bound[right]).all()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ CASES = {
     "by default": (BAND, "auto", "cpu:avx2"),
     "by default on a GPU": (RUNNING, "auto", "sm_80"),
     "parts for another launch": (RUNNING, "tile j: 16 -> block by workspace / auto", "sm_80"),
+    "at the leaf": (BAND, "tile i: 8 -> core / keep Y in register / tile i: 1 -> lane", "cpu:avx2"),
     "not linear": (WINDOWS, CPU, "cpu:avx2"),
 }
 
@@ -78,6 +79,10 @@ def test_a_loop_ends_with_the_domain(same):
 def test_what_is_not_the_neutral_value_skips_nothing(term):
     """0 * nan is not 0."""
     assert bounds(formula(f"W[i] + (sum(j) {term})", running), LINES, "cpu:generic") == ("0", "64")
+
+
+def test_the_loop_of_a_leaf_ends_too():
+    assert bounds(RUNNING, "tile i: 8 / keep Y in register / tile i: 1", "cpu:generic") == ("0", "8*i1 + i2 + 1")
 
 
 def test_units_that_wait_have_one_trip_count():
