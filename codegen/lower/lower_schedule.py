@@ -12,6 +12,7 @@ from itertools import islice
 from ...dsl.device import Instr
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.schedule import InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
+from ...dsl.index.condition_text import conditions_text
 from ...dsl.index.expr import Expr, as_expr
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
@@ -187,9 +188,8 @@ class Lowering:
         if not known:
             names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
             raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", at, help=did_you_mean(name, names))
-        inside = strip_mask(computation)[0]
-        restricted = bool(computation.domain)  # instructions add all terms
-        found = [m for i in known if not restricted and (m := self._fits(i, inside, spread)) is not None]
+        inside = computation if computation.domain else strip_mask(computation)[0]
+        found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
         if found:
             return replace(max(found, key=lambda m: (m.score, _volume(m))), named_at=at)
         if must:
@@ -337,6 +337,8 @@ def _other_types(instrs: Sequence[Instr], computation: Computation) -> str:
     here = {load.dtype.name for load in loads(computation.value)}
     takes = [{o.dtype.name for o in i.operands if o.role == "input"} for i in instrs]
     way = "`compute` alone is the scalar body"
+    if computation.domain and any(t & here for t in takes):
+        return f"a call adds terms inside of {conditions_text(computation.domain)} and others; {way}"
     if any(t & here for t in takes):
         return way
     wanted = " or ".join(dict.fromkeys(" and ".join(sorted(t)) for t in takes[:4]))

@@ -28,6 +28,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, Load, Value, loads, transform
 from .computations import indices_of, plain_index, substitute
+from .restricted_terms import restricted_term
 
 SIDES = ("left", "right")
 
@@ -38,7 +39,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
     tensors = list(op.tensors)
     shapes = {t.name: t.shape for t in op.tensors}
     for s in op.statements:
-        value = s.value
+        value = _term(s)
         for name, (n, x) in _all_windows(s).items() if names is not None else ():
             if name in (names or ()):
                 made, read = _converted_tensor(s, name, x, shapes)
@@ -55,7 +56,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
             tensors.append(Tensor(name, x.dtype, tuple(e for _, e in extents), "intermediate", s.span))
             load = Load(name, tuple(as_expr(Var(i)) for i in indices), x.dtype)
             value = _with_factor(value, n, load)
-        statements.append(replace(s, value=value))
+        statements.append(replace(s, value=_with_term(s, value)))
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
 
@@ -116,14 +117,26 @@ def computed_factors(s: Statement) -> tuple[Value | None, Value | None]:
 
 def factors(s: Statement) -> tuple[Value, ...]:
     """Left and right factor of a contraction, without the conversion around them; nothing where it is none."""
-    if s.reduction is None or s.reduction.kind != "sum" or not isinstance(s.value, Apply) or s.value.fn != "mul":
+    term = _term(s)
+    if s.reduction is None or s.reduction.kind != "sum" or not isinstance(term, Apply) or term.fn != "mul":
         return ()
     own = {*s.indices, *s.reduction.indices}
-    found = tuple(_bare(x) for x in s.value.args)
+    found = tuple(_bare(x) for x in term.args)
     used = [indices_of(x, {}) & own for x in found]
     if any(not loads(x) or mine >= own for x, mine in zip(found, used, strict=True)) or used[0] | used[1] != own:
         return ()
     return found
+
+
+def _term(s: Statement) -> Value:
+    """The value, where a term of the reduction counts."""
+    return restricted_term(s.reduction.kind, s.value)[1] if s.reduction is not None else s.value
+
+
+def _with_term(s: Statement, term: Value) -> Value:
+    """The value of the statement with another term."""
+    old = _term(s)
+    return transform(s.value, lambda v: term if v is old else None)
 
 
 def _bare(x: Value) -> Value:
@@ -132,7 +145,8 @@ def _bare(x: Value) -> Value:
 
 def converted_factors(s: Statement) -> tuple[Cast | None, Cast | None]:
     """Left and right factor with the conversion around them, where there is one."""
-    found = s.value.args if isinstance(s.value, Apply) and factors(s) else (None, None)
+    term = _term(s)
+    found = term.args if isinstance(term, Apply) and factors(s) else (None, None)
     left, right = (x if isinstance(x, Cast) else None for x in found)
     return left, right
 

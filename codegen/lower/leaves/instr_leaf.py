@@ -74,7 +74,9 @@ def instr_leaf(
         if op.name == m.instr.statement.target:
             continue
         value = values[op.name]
-        if isinstance(computation.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
+        if (
+            isinstance(computation.value, Masked) and not computation.domain and ctx.register(op.memory)
+        ):  # of a copy: it is loaded where the mask says
             value = replace(computation.value, value=value)
         direct = _direct(ctx, focus, m, op, value)
         demands.append(_Demand(op, value, frozenset(indices_of(value, computation.alias)), fragment_map(m, op.name), direct))
@@ -194,6 +196,10 @@ def register_buffer(ctx: LoweringContext, name: str, dtype, memory: str, span=No
 
 
 def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch, demands, span) -> list[Stmt]:
+    """The instruction, where the terms that it adds count (`match_instr`, ONE_TERM)."""
+    inside = tuple(c.subs(focus.binding) for c in computation.domain)
+    if inside:
+        return [If(inside, tuple(_call(ctx, focus, replace(computation, value=computation.term), m, demands, span)))]
     over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
     if (

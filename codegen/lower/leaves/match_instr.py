@@ -86,7 +86,17 @@ def _found(instr: Instr, computation: Computation) -> tuple[Way, ...]:
     found = computation.found.get(instr.does)
     if found is None:
         computation.found[instr.does] = found = tuple(_ways(instr, computation))
-    return found
+    return tuple(x for x in found if _serves_domain(instr, computation, dict(x[0]))) if computation.domain else found
+
+
+def _serves_domain(instr: Instr, computation: Computation, index: dict[str, str]) -> bool:
+    """ONE_TERM: whether all that a call adds is inside of a domain, or none of it."""
+    alias, extents = (
+        computation.alias,
+        {theirs: e.constant for mine, e in instr.statement.ranges if (theirs := index.get(mine))},
+    )
+    names = {alias.get(v.name, v.name) for c in computation.domain for v in c.variables()}
+    return all(extents.get(name, 1) == 1 for name in names)
 
 
 def _ways(instr: Instr, computation: Computation) -> Iterator[Way]:
@@ -116,7 +126,7 @@ def mismatch_reason(instr: Instr, computation: Computation) -> str:
 
 def bindings(instr: Instr, computation: Computation) -> Iterator[dict[str, Value]]:
     """Each way to read the work's value as the instruction's: what every operand but the target is bound to."""
-    yield from _unify(instr.statement.value, computation.value, {o.name: o.dtype.name for o in instr.operands})
+    yield from _unify(instr.statement.value, computation.term, {o.name: o.dtype.name for o in instr.operands})
 
 
 def compatible_indices(instr: Instr, computation: Computation, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.ir.tile_ir import For
+from andiron.codegen.ir.tile_ir import Call, For
 from andiron.codegen.ir.tile_visitors import statements
+from andiron.dsl.errors import UserError
 
 from ....support.interpreted import Formula, agrees, program_of
 
@@ -29,6 +30,10 @@ MASKED = formula("W[i] + (sum(j) where(i >= j and j > -1, X[j], 0))", running)
 WRITTEN = formula("W[i] + (sum(j) where(j > i, 0, X[j]))", running)
 WINDOWS = formula("W[i] + (sum(j where j / 4 == i / 4) X[j])",
     lambda i, j, x, w: w + np.where(j // 4 == i // 4, x, 0).sum(1))  # fmt: skip
+TRIANGLE = Formula(
+    "op f[M, N, K](L: f32[M, N], B: f32[N, K]) -> (C: f32[M, K]):\n    C[i, k] = sum(j where j <= i) L[i, j] * B[j, k]\n",
+    lambda a, b: np.tril(a) @ b,
+)
 CPU = "tile i: 8 -> core / keep Y in register / tile j: 4 / tile i: 1 -> lane"
 GPU = "tile i: 64 -> block / keep Y in register / tile j: 8 / move X -> shared / tile i: 32 -> warp / tile i: 1 -> thread"
 PARTS = "tile i: 4 -> block / keep Y in register / tile j: 64 / tile i: 2 -> warp / tile j: 2 -> thread / tile j: 1"
@@ -46,6 +51,7 @@ CASES = {
     "by default on a GPU": (RUNNING, "auto", "sm_80"),
     "parts for another launch": (RUNNING, "tile j: 16 -> block by workspace / auto", "sm_80"),
     "at the leaf": (BAND, "tile i: 8 -> core / keep Y in register / tile i: 1 -> lane", "cpu:avx2"),
+    "by an instruction": (TRIANGLE, "tile i: 6, k: 16 / keep C in register / tile j: 4 / compute with fma", "cpu:avx2"),
     "not linear": (WINDOWS, CPU, "cpu:avx2"),
 }
 
@@ -54,7 +60,7 @@ CASES = {
 def test_right(name):
     text, lines, device = CASES[name]
     program = program_of(text, lines, device)
-    for sizes in ({"M": 37, "N": 37}, {"M": 70, "N": 9}, {"M": 3, "N": 0}):
+    for sizes in ({"M": 37, "N": 37, "K": 17}, {"M": 70, "N": 9, "K": 5}, {"M": 3, "N": 0, "K": 1}):
         agrees(text, program, sizes, {"core": 2})
 
 
@@ -83,6 +89,19 @@ def test_what_is_not_the_neutral_value_skips_nothing(term):
 
 def test_the_loop_of_a_leaf_ends_too():
     assert bounds(RUNNING, "tile i: 8 / keep Y in register / tile i: 1", "cpu:generic") == ("0", "8*i1 + i2 + 1")
+
+
+def test_a_call_adds_terms_that_all_count_or_none():
+    """A multiply-add of vectors has one `i` and one `j`; an instruction of groups has several."""
+    lines = "tile i: 6, k: 16 / keep C in register / tile j: 4 / compute with fma"
+    calls = [s for s in statements(program_of(TRIANGLE, lines, "cpu:avx2").launches[0].body) if isinstance(s, Call)]
+    assert {c.instr for c in calls} == {"fma_f32x8"}
+    half = TRIANGLE.text.replace("L: f32", "L: f16").replace("B: f32", "B: f16")
+    half = half.replace("L[i, j]", "f32(L[i, j])").replace("B[j, k]", "f32(B[j, k])")
+    lines = "tile i: 16, k: 8 -> block / keep C in register / tile j: 16 / compute with mma_m16n8k16_f16"
+    with pytest.raises(UserError, match="does not compute `C`") as refused:
+        program_of(Formula(half, TRIANGLE.result), lines, "sm_80")
+    assert "a call adds terms inside of j <= i and others" in (refused.value.help or "")
 
 
 def test_units_that_wait_have_one_trip_count():
