@@ -12,10 +12,12 @@ from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, transform
+from ..ir.schedule_tree import fragment_of
 from ..plan.computations import plain_index
 from ..plan.derived_names import tensor_of
+from .leaves.fragment_fit import coordinates_in, same_fragment, shown_fragment
 from .lowering_context import LoweringContext
-from .spec import Focus, View
+from .spec import ZERO, Focus, View
 
 
 def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
@@ -59,6 +61,8 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _path(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[Expr, ...]:
+    if (elsewhere := _in_other_fragment(ctx, focus, tensor, view)) is not None:
+        return elsewhere
     coords: list[Expr] = []
     extents: list[int] = []
     owners: list[object] = []
@@ -92,6 +96,35 @@ def _path(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[
             help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
         )
     return tuple(coords)
+
+
+def _in_other_fragment(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[Expr, ...] | None:
+    """Coordinates of a tile that an instruction laid out in registers, where another fragment or other tiles visit it.
+
+    None where those do that laid it out. Raises RegisterMismatch where a unit does not have what it reads.
+    """
+    held, here = fragment_of(view.owner), focus.fragment
+    if held is None or here is None or focus.element is None:
+        return None
+    steps = [(i, s) for i, depth in zip(view.axes, view.depth, strict=True) for s in focus.ranges[i].steps[depth:]]
+    steps = [(i, s) for i, s in steps if s.unit != "fragment" and s.extent.constant != 1]
+    tiles = tuple((i, s.extent.constant, s.stride) for i, s in steps if s.unit is None)
+    units = tuple((i, s.unit, s.digit, s.stride) for i, s in steps if s.unit is not None)
+    same = same_fragment(held, here)
+    known, owners = (
+        ctx.register_tiles.setdefault(view.buffer, (tiles, units)) if same else ctx.register_tiles.get(view.buffer, ((), ()))
+    )
+    if same and known == tiles:
+        return None
+    offsets = {i: sum((s.expr * s.stride for j, s in steps if i == j and s.unit is None), ZERO) for i in view.axes}
+    found = coordinates_in(held, known, here, offsets, focus.element[0]) if owners == units else None
+    if found is None:
+        raise RegisterMismatch(
+            f"`{tensor}` is held in registers as `{shown_fragment(held)}`, and read here as `{shown_fragment(here)}`:"
+            " no unit has what it reads",
+            help="hold it in a memory that units share",
+        )
+    return found
 
 
 def translate(ctx: LoweringContext, focus: Focus, v: Value) -> Value:

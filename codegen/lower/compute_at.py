@@ -2,6 +2,8 @@
 
 OWN_NEST   the block belongs to T alone: its ranges are the footprint that the lines below read, and tiles below do not divide
            its work. T may lack indices that its readers have: it is computed once for each focus of the line.
+IN_REGISTERS   the block of a reduction lays its results out: readers below find them in the registers of their own unit, as
+           they lie, or are refused.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from ...dsl.values import loads
 from ..ir.schedule_tree import Keep, Move
 from ..ir.tile_ir import Alloc, Stmt
 from ..plan.computations import Computation
-from ..plan.derived_names import tensor_of
+from ..plan.derived_names import buffer_name, tensor_of
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
 from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
-from .readers import focus_with_copy, view_form
-from .spec import Focus, Range
+from .leaves.instr_leaf import register_buffer
+from .leaves.owner_tree import owner_tree
+from .readers import check_own_elements, focus_with_copy, subscripts_of, view_form
+from .spec import Focus, Range, View
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -31,7 +35,8 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     """w makes `name`, which other computations of the focus read; the block is its schedule, completed like a copy's."""
     ctx = low.ctx
     memory = node.memory or ctx.device.memories[-1].name
-    if ctx.register(memory):
+    in_registers = ctx.register(memory)
+    if in_registers and (node.block is None or w.reduction is None):
         raise BadLayout(
             f"`{name}` is held in registers by the units that make it, as the lines below spread it",
             node.span,
@@ -46,6 +51,8 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
             help=f"write `keep {tensor_of(first)} in {memory}`, with a block, above this line",
         )
     focus = focus_with_copy(low, focus, name, w, node.below)
+    if in_registers:
+        return _in_registers(low, focus, node, name, w)
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     others = replace(focus, computations=tuple(x for x in focus.computations if x is not w))
@@ -71,4 +78,22 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         block = ctx.fill(node, lines)
     made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
     body = low.lower(others.with_view(name, view), node.below)
+    return [Alloc(buffer, (*made, *body), node.span)]
+
+
+def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:
+    """IN_REGISTERS."""
+    ctx = low.ctx
+    assert node.block is not None
+    check_own_elements(focus, node, name, w)
+    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in subscripts_of(w, name)))
+    depth = tuple(len(focus.ranges[i].steps) for i in indices)
+    owner = owner_tree(low, node.block, w)
+    view = View(ctx.fresh(buffer_name(name)), "path", indices, depth=depth, owner=owner, zero_padded=False)
+    others = replace(focus, computations=tuple(x for x in focus.computations if x is not w)).with_view(name, view)
+    ranges = {i: r for i, r in focus.ranges.items() if i in w.all_indices}
+    own = replace(focus, computations=(w,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={})
+    made = low.lower(own.with_view(name, view), node.block)
+    body = low.lower(others, node.below)
+    buffer = register_buffer(ctx, view.buffer, ctx.dtypes[name], ctx.device.memories[-1].name, node.span)
     return [Alloc(buffer, (*made, *body), node.span)]

@@ -1,6 +1,5 @@
 """`keep`: an intermediate is materialised. A result is initialised, accumulated, and written back at the end of its focus.
 
-OWNER_WRITES   initialisation and write-back visit the registers by the tiles of the body.
 TILE_OF_TILE   a line that keeps an accumulator nearer to the units than a line above goes on from what is there, and stores
                its own there (`resume_accumulator`).
 """
@@ -16,15 +15,16 @@ from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
-from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Step, Tile
+from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Tile
 from ..ir.tile_ir import Alloc, Buffer, Stmt
 from ..plan.computations import Computation
 from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name, tensor_of
 from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
+from .leaves.fragment_fit import projected
 from .leaves.instr_leaf import register_buffer
-from .leaves.match_instr import FragmentMap, fragment_map
+from .leaves.owner_tree import fragment_below, fragment_here, owner_tree
 from .readers import (
     check_kept_reads,
     check_own_elements,
@@ -49,45 +49,6 @@ from .stores.write_back import renamed, write_back, write_back_block
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
-
-
-def owner_tree(low: Lowering, node: Node, computation: Computation, operand_of: str | None = None) -> Node:
-    """The nodes that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
-
-    The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
-    """
-    match node:
-        case Tile(level=None):
-            # axes that the tensor lacks are not visited, but say how much of them the units below share out
-            return Tile(
-                axes=node.axes, line=node.line, key=node.key, below=owner_tree(low, node.below, computation, operand_of)
-            )
-        case Tile():
-            return node.but(online=False, below=owner_tree(low, node.below, computation, operand_of))
-        case Leaf():
-            fragment = _fragment(low, node, computation, operand_of)
-            return Leaf() if fragment is None else FragmentLeaf(fragment=fragment)
-        case FragmentLeaf():
-            return node
-        case Step():
-            return owner_tree(low, node.below, computation, operand_of)
-    return Leaf()
-
-
-def _fragment(low: Lowering, leaf: Leaf, computation: Computation, operand_of: str | None) -> FragmentMap | None:
-    if leaf.instr is None:
-        return None
-    for w in low.computations if operand_of else (computation,):
-        m = low.find_instr(leaf.instr, w, leaf.span, must=False)
-        if m is None:
-            continue
-        if operand_of is None:
-            target = m.instr.operand(m.instr.statement.target)
-            return fragment_map(m, target.name) if low.ctx.register(target.memory) else None
-        for name, value in m.operands:
-            if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
-                return fragment_map(m, name)
-    return None
 
 
 # ---------------------------------------------------------------- the line
@@ -191,7 +152,9 @@ def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computat
     if ctx.register(memory):
         check_own_elements(focus, keep, name, w)
         buffer = ctx.fresh(buffer_name(name))
-        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), zero_padded=False)
+        owner = _inherited_owner(low, focus, keep.below, w)
+        depth = tuple(len(focus.ranges[i].steps) for i in indices)
+        view = View(buffer, "path", indices, depth=depth, owner=owner, zero_padded=False)
         body = low.lower(focus.with_view(name, view), keep.below)
         return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span), tuple(body), span=keep.span)]
     axes = [(i, low.footprint(focus, i, keep.below)) for i in indices]
@@ -205,6 +168,14 @@ def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computat
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), keep.below)
     return [Alloc(made, tuple(body), span=keep.span)]
+
+
+def _inherited_owner(low: Lowering, focus: Focus, below: Node, w: Computation) -> Node | None:
+    """How registers of what no instruction computes are visited, where they lie as what it reads (INHERITED)."""
+    spread = fragment_here(focus.views, w) if w.reduction is None else None
+    if spread is None and (found := fragment_below(low, below, w)) is not None:
+        spread = projected(found, frozenset(w.indices))
+    return None if spread is None else FragmentLeaf(fragment=spread)
 
 
 def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> list[Stmt]:

@@ -31,7 +31,7 @@ from .copies.pipeline_depth import copy_staging
 from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, spanned_size, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
-from .lower_keep import owner_tree
+from .leaves.owner_tree import owner_tree
 from .spec import ZERO, Focus, Range, View
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from ..ir.schedule_tree import (
     Step,
     Tile,
     fragment_of,
+    with_leaf,
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
@@ -38,10 +39,12 @@ from ..plan.derived_names import StoredCopy
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .leaves.check_instr import check_executing_units, refuse_named
-from .leaves.instr_leaf import instr_leaf, same_fragment, strip_mask
+from .leaves.fragment_fit import same_fragment
+from .leaves.instr_leaf import instr_leaf, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
+from .leaves.owner_tree import fragment_here, oriented, owner_tree
 from .leaves.scalar_leaf import scalar_leaf
-from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction, owner_tree
+from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
 from .lower_move import lower_move
 from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
@@ -71,12 +74,15 @@ class Lowering:
         self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them
         # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
+        self.oriented = (
+            oriented(self, tree) if tree is not None else {}
+        )  # computations: their indices that an instruction's are
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:
         """A lowering of the same computations in another context."""
         other = Lowering(ctx, self.computations)
-        other.finest = self.finest
+        other.finest, other.oriented = self.finest, self.oriented
         return other
 
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:
@@ -108,7 +114,8 @@ class Lowering:
         if not focus.computations:
             return []
         if isinstance(node, Step) and all(isinstance(w, RunningUpdate) for w in focus.computations):
-            node = owner_tree(self, node, focus.computations[0])  # what they read and store is in registers
+            # what they read and store is in registers, each as it lies there
+            node = with_leaf(owner_tree(self, node, focus.computations[0]), Leaf())
         match node:
             case Tile():
                 return lower_tile(self, focus, node)
@@ -156,9 +163,10 @@ class Lowering:
             if w.reduction is not None and w.name not in focus.open_accumulators:
                 out += lower_leaf_reduction(self, f, w, leaf)
                 continue
-            m = None
+            m, inherited = None, fragment_here(f.views, w)
             if leaf.instr is not None and not isinstance(w, (InitAccumulator, CombinePartials)):
-                m = self.find_instr(leaf.instr, w, leaf.named_at or leaf.span, must=len(focus.computations) == 1)
+                must = len(focus.computations) == 1 and inherited is None
+                m = self.find_instr(leaf.instr, w, leaf.named_at or leaf.span, must)
             held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
             if m is not None and len(focus.computations) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)
@@ -172,7 +180,7 @@ class Lowering:
                 out += instr_leaf(self.ctx, f, w, m, order, times, leaf.span)
                 laid[w.name] = fragment_map(m, m.instr.statement.target)
             else:
-                out += scalar_leaf(self.ctx, f, w, None, order, times)
+                out += scalar_leaf(self.ctx, f, w, inherited, order, times)
         return out
 
     # ------------------------------------------------------------ instructions
@@ -197,6 +205,8 @@ class Lowering:
         return None
 
     def _fits(self, instr: Instr, inside: Computation, spread: FragmentMap | None) -> InstrMatch | None:
+        if spread is None and inside.name in self.oriented:
+            return next((m for m in all_matches(instr, inside) if m.index == self.oriented[inside.name]), None)
         if spread is None:
             return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
         target = instr.statement.target

@@ -46,6 +46,10 @@ class LoweringContext:
     launches: list[Launch] = field(default_factory=list)
     cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
     owners: dict[str, tuple[object, ...]] = field(default_factory=dict)  # buffer in registers -> which unit has what of it
+    # buffer in registers that a fragment lays out -> the tiles that number registers, (index, extent, stride) of each, and the
+    # units that tiles were dealt to, (index, unit, digit, stride)
+    register_tiles: dict[str, tuple[tuple, tuple]] = field(default_factory=dict)
+    combined_in_turn: set[str] = field(default_factory=set)  # statistics whose parts lanes combine in each iteration
     combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)

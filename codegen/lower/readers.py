@@ -43,7 +43,7 @@ def reads_own_element(w: Computation, load: Load) -> bool:
     return load.otherwise is None and tuple(map(plain_index, load.indices)) == subscripts_of(w, load.tensor)
 
 
-def check_own_elements(focus: Focus, keep: Keep, tensor: str, w: Computation) -> None:
+def check_own_elements(focus: Focus, keep: Materialise, tensor: str, w: Computation) -> None:
     """OWN_ELEMENTS. Raises RegisterMismatch."""
     other = next((ld for ld in reads_of(focus.computations, tensor) if not reads_own_element(w, ld)), None)
     if other is not None:

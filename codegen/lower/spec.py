@@ -9,6 +9,7 @@ and specialisation (see Fireiron, PACT 2020, for the refinement; the rule is our
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...dsl.index.expr import Expr, Var, as_expr, ceildiv, minimum
 from ...dsl.layout import Layout
@@ -17,6 +18,9 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
 from ..ir.schedule_tree import Keep, Node, Tile
 from ..plan.computations import Computation, Fused
+
+if TYPE_CHECKING:
+    from .leaves.match_instr import FragmentMap
 
 ZERO = as_expr(0)
 ONE = as_expr(1)
@@ -206,6 +210,7 @@ class Focus:
     `open_accumulators` name of a computation whose accumulator is open -> number of digits at its opening
     `current_tile` the number of the tile that a unit of a finite level has in hand, and the keys of the nodes that it counts
     `element`    the fragment's register coordinate and how many there are, inside a leaf
+    `fragment`   the fragment itself
     `remainders` how many loops over what `peel` left are around here
     """
 
@@ -218,6 +223,7 @@ class Focus:
     loops: tuple[tuple[str, Var, Expr], ...] = ()
     open_accumulators: dict[str, int] = field(default_factory=dict)
     element: tuple[Expr, int] | None = None
+    fragment: FragmentMap | None = None
     current_tile: tuple[Expr, frozenset[object]] | None = None
     tile_loops: tuple[TileLoop, ...] = ()
     remainders: int = 0

@@ -2,6 +2,7 @@
 
 DEMAND        an operand that the instruction needs in registers but that is in memory is moved first, before the outermost
               repetition in which it does not change.
+ZERO_PAST_THE_EDGE   of what is demanded from registers, elements past the end of a reduced index are zero.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
 WHOLE_OR_NOT  an instruction that accesses memory is executed if its whole operand is inside; otherwise elements go one by one.
 ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason. For several units
@@ -14,7 +15,6 @@ TOGETHER      units that execute one instruction do not diverge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Masked, Value
+from ....dsl.values import Load, Masked, Value, loads, transform
 from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
 from ...analysis.loop_nest import linear_address
 from ...ir.schedule_tree import fragment_of
@@ -37,8 +37,10 @@ from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
 from ..stores.predicated_store import one_writer
 from .check_instr import check_lanes, note_unused, refuse_named
+from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
+from .shared_values import mask_value
 
 _UNKNOWN = KnownMultiples(frozenset(), {}, {})
 
@@ -90,27 +92,8 @@ def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, valu
     view = focus.views[value.tensor]
     if not ctx.register(op.memory):
         return view
-    return view if view.form == "path" and same_fragment(fragment_of(view.owner), fragment_map(m, op.name)) else None
-
-
-def same_fragment(one: FragmentMap | None, other: FragmentMap) -> bool:
-    """Do both say the same element for every (lane, register)?"""
-    if one is None:
-        return False
-    if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
-        return False
-    for index, extent, e in one.maps:
-        part = other.of(index)
-        if part is None or part[0] != extent or not _same(e, part[1], one.lanes, one.registers):
-            return False
-    return True
-
-
-@lru_cache(maxsize=1 << 12)
-def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
-    """Have both the same value for every lane and register? Of expressions of these two alone, so what is known stays true."""
-    env = {"lane": np.arange(lanes)[:, None], "r": np.arange(registers)[None, :]}
-    return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
+    whole = view.form == "path" and view.zero_padded  # what was computed there is not
+    return view if whole and same_fragment(fragment_of(view.owner), fragment_map(m, op.name)) else None
 
 
 def _repeat(
@@ -124,6 +107,7 @@ def _repeat(
                 return _load(
                     ctx,
                     focus,
+                    computation,
                     d,
                     todo,
                     m,
@@ -144,6 +128,7 @@ def _repeat(
             return _load(
                 ctx,
                 focus,
+                computation,
                 d,
                 (),
                 m,
@@ -160,7 +145,7 @@ def _cell_target(focus: Focus, computation: Computation) -> bool:
     return focus.views[computation.name].form == "path"
 
 
-def _load(ctx: LoweringContext, focus: Focus, d: _Demand, todo, m: InstrMatch, then) -> list[Stmt]:
+def _load(ctx: LoweringContext, focus: Focus, computation: Computation, d: _Demand, todo, m: InstrMatch, then) -> list[Stmt]:
     """`move operand -> register`, as the leaf demands it, then the rest inside its lifetime."""
     name = ctx.fresh(d.operand.name.lower())
     mine = tuple(i for i in focus.ranges if i in d.indices)
@@ -170,7 +155,9 @@ def _load(ctx: LoweringContext, focus: Focus, d: _Demand, todo, m: InstrMatch, t
 
     def fill(f: Focus) -> list[Stmt]:
         coords = coordinates(ctx, f.with_view(name, view), name, ())
-        return [Store(name, coords, translate(ctx, f, d.value))]
+        over = tuple(i for i in computation.reduced if i in d.indices and f.ranges[i].bounds)
+        conds = edge_conds(f, over) if _reads_registers(f, d.value) else ()
+        return [Store(name, coords, mask_value(translate(ctx, f, d.value), conds))]
 
     def tiles(f: Focus, rest: list[str]) -> list[Stmt]:
         if not rest:
@@ -205,7 +192,10 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     if (
         conds
         and computation.reduction
-        and not (computation.reduction.kind == "sum" and zero_is_neutral(computation.value, over, focus))
+        and not (
+            computation.reduction.kind == "sum"
+            and zero_is_neutral(_as_demanded(focus, computation.value, demands), over, focus)
+        )
     ):
         raise _cannot_mask(focus, computation, m, over, span)
     if computation.reduction is not None:
@@ -234,7 +224,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                     span,
                     help="end the schedule with `compute`, or hold it in a memory",
                 )
-            at = replace(focus, element=(ZERO, f.registers))
+            at = replace(focus, element=(ZERO, f.registers), fragment=f)
             coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
@@ -257,6 +247,22 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = _for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+
+
+def _reads_registers(focus: Focus, value: Value) -> bool:
+    return any(focus.views[ld.tensor].form == "path" for ld in loads(value))
+
+
+def _as_demanded(focus: Focus, value: Value, demands) -> Value:
+    """The value of a computation that reads operands where they were filled from registers (ZERO_PAST_THE_EDGE)."""
+    filled = (d for d in demands if d.view.form == "path" and d.view.owner is None and _reads_registers(focus, d.value))
+    loaded = {d.value: d.view for d in filled}
+
+    def step(v: Value) -> Value | None:
+        view = loaded.get(v)
+        return None if view is None else Load(view.buffer, tuple(as_expr(Var(i)) for i in view.axes), v.dtype)
+
+    return transform(value, step)
 
 
 def _cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:

@@ -15,13 +15,14 @@ from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, Stmt
 from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
-from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
-from ..reductions.reduce_element import accumulate_element, combine_element, fill_element
+from ..reductions.accumulator_computations import CombineInTurn, CombinePartials, InitAccumulator
+from ..reductions.reduce_element import accumulate_element, combine_element, combine_in_turn, fill_element
 from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit
 from ..stores.predicated_store import store_element
 from ..tiling.domain_bounds import domain_bounds
 from ..tiling.padded_trip_counts import may_run_padded
 from ..tiling.sequential_tiles import unroll_count
+from .fragment_fit import parts_over_lanes
 from .match_instr import FragmentMap
 
 Inner = Callable[[Focus], list[Stmt]]
@@ -97,7 +98,7 @@ def scalar_leaf(
 
     def tiles(f: Focus, todo: list[str]) -> list[Stmt]:
         if not todo:
-            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation))
+            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation), computation)
         n = spread.of(todo[0])
         assert n is not None
         return open_index(ctx, f, todo[0], n[0], True, lambda g: tiles(g, todo[1:]))
@@ -105,8 +106,15 @@ def scalar_leaf(
     return element_loops(ctx, focus, others, cells, lambda f: tiles(f, mine), hints)
 
 
-def _registers(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: list[str], inner: Inner) -> list[Stmt]:
-    """Every register of the fragment, with the lane's number as it is."""
+def _registers(
+    ctx: LoweringContext,
+    focus: Focus,
+    spread: FragmentMap,
+    mine: list[str],
+    inner: Inner,
+    computation: Computation | None = None,
+) -> list[Stmt]:
+    """Every register of the fragment, with the lane's number as it is. `computation`: what a whole fragment is visited for."""
     lane, _ = ctx.number(lanes_below(ctx, focus.level, spread.lanes))
     count = spread.registers
     var = ctx.var("r", as_expr(count)) if spread.r is not None else None
@@ -121,7 +129,7 @@ def _registers(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: li
         assert part is not None
         f = f.with_range(i, f.ranges[i].split(1, RangeStep(part[1].subs(subs), as_expr(part[0]), "fragment")))
     register = as_expr(var) if var is not None and count > 1 else ZERO
-    f = replace(f, element=(register, count), digits=_with_lanes(ctx, f, spread, mine))
+    f = replace(f, element=(register, count), fragment=spread, digits=_with_lanes(ctx, f, spread, mine, computation))
     body = inner(f)
     if var is None or count == 1:
         return body
@@ -139,8 +147,9 @@ def lanes_below(ctx: LoweringContext, level: str, lanes: int) -> tuple[str, ...]
     return levels
 
 
-def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: list[str]):
-    """The lanes count as bound by the fragment: digit by digit they hold different elements (or replicas, see ONE_WRITER).
+def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: list[str], computation: Computation | None):
+    """The lanes count as bound by the fragment: digit by digit they hold different elements (or replicas, see ONE_WRITER), or
+    parts of one reduction.
 
     What one unit holds of itself tells none apart.
     """
@@ -148,13 +157,23 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
         return focus.digits
     levels = lanes_below(ctx, focus.level, spread.lanes)
     index = mine[0] if mine else ""
-    return (*focus.digits, UnitDigit(index, levels, ZERO, ONE, ONE))
+    digits = (*focus.digits, UnitDigit(index, levels, ZERO, ONE, ONE))
+    if computation is None:
+        return digits
+    lane, dealt = ctx.number(levels)[0], [i for i in mine if i in computation.reduced]
+    parts, replicas = parts_over_lanes(spread, frozenset(computation.indices))
+    if not dealt or computation.name in ctx.combined_in_turn:
+        parts = ()
+    of = (*((dealt[0], x) for x in parts), *(("", x) for x in replicas))
+    return (*digits, *(UnitDigit(i, levels, lane // s % n, as_expr(s), as_expr(n)) for i, (s, n) in of))
 
 
 def lower_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
     """One element of a computation, all its ranges being single."""
     if isinstance(computation, InitAccumulator):
         return fill_element(ctx, focus, computation)
+    if isinstance(computation, CombineInTurn):
+        return combine_in_turn(ctx, focus, computation)
     if isinstance(computation, CombinePartials):
         return combine_element(ctx, focus, computation)
     if computation.reduction is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ....dsl.support.cached import cached_property
 from ....dsl.values import Value
 from ...plan.computations import Computation
+from ..leaves.fragment_fit import Digits
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,15 @@ class RunningUpdate(Computation):
 
     corrects: str = ""
     shown: str = ""
+
+
+@dataclass(frozen=True)
+class CombineInTurn(RunningUpdate):
+    """The parts of a statistic that lanes have become one in each iteration. `over`: the digits of a lane's number, as (stride,
+    count), in which such lanes differ."""
+
+    kind: str = ""
+    over: Digits = ()
 
 
 def as_kind(kind: type, w: Computation):

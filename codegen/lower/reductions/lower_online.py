@@ -6,6 +6,8 @@ OPEN_ABOVE    the accumulators of all of them are open around the loop.
 RUNNING_ONLY  what a tile computes from a running value is read in this tile alone: it is no output, and no other nest reads it.
 LEAST_ONLINE  each iteration multiplies by a rounded factor, and error bounds count one for so many elements.
 OWN_PARTS     units that have parts of the index have running values of their own. They do not wait for each other in the loop.
+COMBINED_IN_TURN  lanes that have parts of a statistic, as a fragment lays them out, combine them in each iteration if an
+              instruction computes what follows: it adds over lanes, so these need one running value.
 COMBINED_AND_CORRECTED   where the accumulator of a statistic closes, units combine its values. Each then corrects its partial
               results, from its own value to the common one. So they combine these as sums of others.
 """
@@ -23,13 +25,15 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Part, Value, transform
 from ...ir.printer import show_value
-from ...ir.schedule_tree import Fuse, Keep, Node, Tile, all_nodes
+from ...ir.schedule_tree import Fuse, Keep, Leaf, Node, Tile, all_nodes, fragment_of
 from ...ir.tile_ir import Alloc, Stmt
 from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
 from ...schedule.build_tree import modifier
+from ..leaves.fragment_fit import Digits, parts_over_lanes
 from ..leaves.instr_leaf import register_buffer
-from ..lower_keep import lower_reduction, owner_tree
+from ..leaves.owner_tree import fragment_below, owner_tree
+from ..lower_keep import lower_reduction
 from ..spec import Focus, View, clamped
 from .accumulator_computations import RunningUpdate
 from .dependent_reductions import APART, Dependence, dependences, readers_of
@@ -116,9 +120,22 @@ def lower_online(
     ctx.trace.online(tile, _told(chain, shown))
     for w in {d.statistic.name: d.statistic for d in chain}.values():
         low.closing[w.name] = partial(_closed, low, w, [d for d in chain if d.statistic is w], shown)
-    computations, registers = iteration(focus.computations, chain, shown)
+    over = {d.statistic.name: _combined_in_turn(low, tile, d.statistic, chain) for d in chain}
+    ctx.combined_in_turn |= {name for name, lanes in over.items() if lanes}
+    computations, registers = iteration(focus.computations, chain, shown, over)
     inner, around = _with_registers(low, replace(focus, computations=computations), registers, tile.span)
     return around(loops(inner))
+
+
+def _combined_in_turn(low: Lowering, tile: Tile, w: Computation, chain: tuple[Dependence, ...]) -> Digits:
+    """COMBINED_IN_TURN: the digits of a lane's number in which lanes differ that have parts of a statistic."""
+    found, leaf = fragment_below(low, tile.below, w), tile.below.leaf
+    if found is None or not isinstance(leaf, Leaf) or leaf.instr is None:
+        return ()
+    followers = [d.reduction for d in chain if d.statistic is w]
+    if not any(low.find_instr(leaf.instr, x, leaf.span, must=False) for x in followers):
+        return ()
+    return parts_over_lanes(found, frozenset(w.indices))[0]
 
 
 def _closed(
@@ -153,11 +170,13 @@ def _with_registers(
     """The focus with places in registers, and what puts these around statements."""
     ctx = low.ctx
     buffers: list[tuple[str, str]] = []
-    for name, indices, dtype in registers:
+    for name, indices, dtype, statistic in registers:
         ctx.dtypes.setdefault(name, dtype)
         buffer = ctx.fresh(buffer_name(name))
         depth = tuple(len(focus.ranges[i].steps) for i in indices)
-        focus = focus.with_view(name, View(buffer, "path", indices, depth=depth, zero_padded=False))
+        owner = focus.views[statistic].owner
+        spread = None if fragment_of(owner) is None else owner
+        focus = focus.with_view(name, View(buffer, "path", indices, depth=depth, owner=spread, zero_padded=False))
         buffers.append((name, buffer))
 
     def around(body: list[Stmt]) -> list[Stmt]:

@@ -15,7 +15,7 @@ from ..leaves.shared_values import bind_shared_values
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus, UnitDigit
 from ..stores.predicated_store import narrowed, one_writer
-from .accumulator_computations import CombinePartials
+from .accumulator_computations import CombineInTurn, CombinePartials
 from .argreduce_index import index_is_monotone, no_index
 from .cross_unit_reduction import load_partials, store_partials
 from .reduction_step import argreduce_step, combine_step
@@ -104,6 +104,13 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
         ]
     step = store_partials if computation.how.storing else load_partials
     return step(ctx, focus, computation, cells)
+
+
+def combine_in_turn(ctx: LoweringContext, focus: Focus, computation: CombineInTurn) -> list[Stmt]:
+    """Lanes that have parts of a statistic exchange registers."""
+    at = tuple(as_expr(Var(i)) for i in computation.indices)
+    cells = ((focus.views[computation.name].buffer, coordinates(ctx, focus, computation.name, at)),)
+    return [AllReduce(ctx.innermost, computation.kind, s, n, cells, computation.span) for s, n in computation.over]
 
 
 def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation, stores: list[Stmt]) -> list[Stmt]:

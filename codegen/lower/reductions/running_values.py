@@ -6,6 +6,9 @@ m = max(t) s[t]; l = sum(t) exp(s[t] - m)      -->      before = m
                                                         l = l * exp(before - now)
                                                         l = l + exp(s[t] - now)         for each t of the tile
 
+EACH_ONCE   lanes that have parts of a statistic, and combine them in each iteration, start it anew: all of them have the value
+            before an iteration, which would be combined with itself.
+
 They are computations like others, in this order: lines below tile them, and what lacks an index has a nest of its own.
 """
 
@@ -18,10 +21,11 @@ from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Const, Load, Masked, Value, transform
 from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
-from .accumulator_computations import RunningUpdate
+from ..leaves.fragment_fit import Digits
+from .accumulator_computations import CombineInTurn, RunningUpdate
 from .dependent_reductions import Dependence, accumulator_load, start_of
 
-Registers = tuple[tuple[str, tuple[str, ...], DType], ...]  # what is made there: its name, its indices and its type
+Registers = tuple[tuple[str, tuple[str, ...], DType, str], ...]  # what is made there: name, indices, type, and its statistic
 
 
 @dataclass(frozen=True)
@@ -34,21 +38,27 @@ class Update:
 
 
 def iteration(
-    computations: tuple[Computation, ...], chain: tuple[Dependence, ...], shown: dict[str, str]
+    computations: tuple[Computation, ...],
+    chain: tuple[Dependence, ...],
+    shown: dict[str, str],
+    over: dict[str, Digits],
 ) -> tuple[tuple[Computation, ...], Registers]:
     """The computations of an iteration in place of those in focus, and what they make in registers.
 
     shown   the corrections, by the accumulators that they are for
+    over    the lanes that have parts of a statistic, where they combine them here (`CombineInTurn.over`)
     """
     statistics = {d.statistic.name for d in chain}
     dependent = {d.reduction.name for d in chain}
     out: list[Computation] = []
-    registers: list[tuple[str, tuple[str, ...], DType]] = []
+    registers: list[tuple[str, tuple[str, ...], DType, str]] = []
     for w in computations:
         if w.name in statistics:
             read = {t for x in computations if x is not w for t in x.reads}
             found = update(w, [d for d in chain if d.statistic is w], shown, read)
-            out += [*found.before, replace(w, outputs=()), *found.after]
+            own = replace(w, outputs=())
+            new = _combined(own, over[w.name]) if over.get(w.name) else (own,)
+            out += [*found.before, *new, *found.after]
             registers += found.registers
         else:
             out.append(replace(w, outputs=()) if w.name in dependent else w)
@@ -59,7 +69,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
     """Around the new elements of the statistic `w`, or the combination of its parts. `read`: tensors that others read."""
     before = PreviousValue(w.name)
     names, now = _now(w, read)
-    made = [(before, w.indices, w.value.dtype), *((x.name, w.indices, w.value.dtype) for x in names)]
+    made = [(x, w.indices, w.value.dtype, w.name) for x in (before, *(n.name for n in names))]
     after = list(names)
     factors: dict[Value, str] = {}
     for d in chain:
@@ -68,7 +78,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
         if name is None:
             name = factors[value] = CorrectionFactor(d.reduction.name)
             after.append(_update(w, name, value))
-            made.append((name, w.indices, value.dtype))
+            made.append((name, w.indices, value.dtype, w.name))
         factor = Load(name, accumulator_load(w, name).indices, value.dtype)
         after.append(_corrected(d.reduction, factor, shown[d.reduction.name]))
     return Update((_update(w, before, accumulator_load(w, w.name)),), tuple(after), tuple(made))
@@ -77,6 +87,15 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
 def _update(w: Computation, name: str, value: Value) -> RunningUpdate:
     """A value for each element of a statistic."""
     return RunningUpdate(name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)
+
+
+def _combined(w: Computation, over: Digits) -> tuple[Computation, ...]:
+    """The new elements of a statistic whose parts lanes combine (EACH_ONCE): the value before them joins afterwards."""
+    assert w.reduction is not None
+    kind, held, before = w.reduction.kind, accumulator_load(w, w.name), accumulator_load(w, PreviousValue(w.name))
+    lanes = CombineInTurn(w.name, w.indices, held, None, w.extents, span=w.span, fused=w.fused, kind=kind, over=over)
+    joined = Apply(kind, (held, before), held.dtype.compute)
+    return _update(w, w.name, start_of(w)), w, lanes, _update(w, w.name, joined)
 
 
 def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], str]:

@@ -1,0 +1,157 @@
+"""The tree by which the elements of a tensor in registers are visited, and the fragment in which they lie there.
+
+OWNER_WRITES   initialisation, body and write-back visit registers by the same tiles and the same fragment.
+INHERITED      what no instruction computes lies as what it reads: `p = exp(s - m)` as the instruction laid out `s`, and the
+               accumulator of `max(t) s` as `s` without `t`.
+ORIENTED       an instruction may compute a product or its transposed. What a block computes in registers, and the product that
+               reads it, are computed so that the one's result is the other's operand as it lies, where one way is so; of
+               such ways one in which the rows of both results lie alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ....dsl.values import Load, Value, loads
+from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Node, Step, Tile, fragment_of
+from ...plan.computations import Computation
+from ..spec import View
+from .fragment_fit import is_read_as_it_lies, projected
+from .match_instr import FragmentMap, InstrMatch, all_matches, fragment_map
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def owner_tree(low: Lowering, node: Node, computation: Computation, operand_of: str | None = None) -> Node:
+    """The nodes that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
+
+    The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
+    """
+    inherited = None
+    if operand_of is None and (found := fragment_below(low, node, computation)) is not None:
+        inherited = projected(found, frozenset(computation.indices))
+    return _owner_tree(low, node, computation, operand_of, inherited)
+
+
+def _owner_tree(
+    low: Lowering, node: Node, computation: Computation, operand_of: str | None, inherited: FragmentMap | None
+) -> Node:
+    match node:
+        case Tile(level=None):
+            # axes that the tensor lacks are not visited, but say how much of them the units below share out
+            below = _owner_tree(low, node.below, computation, operand_of, inherited)
+            return Tile(axes=node.axes, line=node.line, key=node.key, below=below)
+        case Tile():
+            return node.but(online=False, below=_owner_tree(low, node.below, computation, operand_of, inherited))
+        case Leaf():
+            fragment = _fragment(low, node, computation, operand_of) or inherited
+            return Leaf() if fragment is None else FragmentLeaf(fragment=fragment)
+        case FragmentLeaf():
+            return node
+        case Step():
+            return _owner_tree(low, node.below, computation, operand_of, inherited)
+    return Leaf()
+
+
+def _fragment(low: Lowering, leaf: Leaf, computation: Computation, operand_of: str | None) -> FragmentMap | None:
+    if leaf.instr is None:
+        return None
+    for w in low.computations if operand_of else (computation,):
+        m = low.find_instr(leaf.instr, w, leaf.span, must=False)
+        if m is None:
+            continue
+        if operand_of is None:
+            target = m.instr.operand(m.instr.statement.target)
+            return fragment_map(m, target.name) if low.ctx.register(target.memory) else None
+        for name, value in m.operands:
+            if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
+                return fragment_map(m, name)
+    return None
+
+
+def fragment_below(low: Lowering, node: Node, computation: Computation) -> FragmentMap | None:
+    """INHERITED: the fragment of what the computation reads and a line below computes in registers, by a block of its own."""
+    innermost = low.ctx.device.memories[-1].name
+    blocks = [x for x in node.path() if isinstance(x, Keep) and x.block is not None and low.ctx.register(x.memory or innermost)]
+    read = _reads(low, computation) if blocks else set()
+    for x in blocks:
+        maker = next(
+            (w for w in low.computations if not read.isdisjoint(w.targets) and not {*x.names}.isdisjoint(w.targets)), None
+        )
+        if maker is not None and x.block is not None and isinstance(x.block.leaf, Leaf):
+            return _fragment(low, x.block.leaf, maker, None)
+    return None
+
+
+def _reads(low: Lowering, computation: Computation) -> set[str]:
+    """What it reads of the launch's computations, seen through pointwise ones."""
+    made = {t: w for w in low.computations if w.reduction is None for t in w.targets}
+    read = set(computation.reads)
+    todo = list(read)
+    while todo:
+        w = made.get(todo.pop())
+        todo += [t for t in w.reads if t not in read] if w is not None else []
+        read |= w.reads if w is not None else set()
+    return read
+
+
+def oriented(low: Lowering, tree: Node) -> dict[str, tuple[tuple[str, str], ...]]:
+    """ORIENTED: of computations by name, which of their indices the indices of the instruction are."""
+    innermost = low.ctx.device.memories[-1].name
+    for x in tree.path():
+        if not isinstance(x, Keep) or x.block is None or not low.ctx.register(x.memory or innermost):
+            continue
+        maker = next((w for w in low.computations if w.reduction is not None and not {*x.names}.isdisjoint(w.targets)), None)
+        if maker is None:
+            continue
+        made = _ways(low, x.block.leaf, maker)
+        for w in (w for w in low.computations if w is not maker and w.reduction is not None):
+            pairs = [(a, b) for a in made for b in _ways(low, x.below.leaf, w) if _passes(low, maker, a, b)]
+            if pairs:
+                a, b = max(pairs, key=lambda p: (_same_rows(*p), p[0].score + p[1].score))
+                return {maker.name: a.index, w.name: b.index}
+    return {}
+
+
+def _ways(low: Lowering, leaf: Node, w: Computation) -> list[InstrMatch]:
+    named = low.ctx.device.instrs_named(leaf.instr) if isinstance(leaf, Leaf) and leaf.instr is not None else ()
+    return [m for i in named for m in all_matches(i, w)]
+
+
+def _passes(low: Lowering, maker: Computation, made: InstrMatch, m: InstrMatch) -> bool:
+    """Whether the result of one instruction is an operand of the other as it lies."""
+    target = made.instr.statement.target
+    if not low.ctx.register(made.instr.operand(target).memory):
+        return False
+    held, pointwise = fragment_map(made, target), {t: w for w in low.computations if w.reduction is None for t in w.targets}
+
+    def reads(v: Value) -> bool:
+        return any(
+            ld.tensor in maker.targets or (ld.tensor in pointwise and reads(pointwise[ld.tensor].value)) for ld in loads(v)
+        )
+
+    return any(
+        low.ctx.register(m.instr.operand(name).memory) and is_read_as_it_lies(held, fragment_map(m, name))
+        for name, value in m.operands
+        if reads(value)
+    )
+
+
+def _same_rows(made: InstrMatch, m: InstrMatch) -> bool:
+    """Whether what there is of each row, as maxima and sums, is where the rows of the second result are."""
+    held, result = (fragment_map(x, x.instr.statement.target) for x in (made, m))
+    rows = projected(held, frozenset(i for i, _, _ in held.maps if result.of(i)))
+    return rows is not None and is_read_as_it_lies(rows, result)
+
+
+def fragment_here(views: Mapping[str, View], computation: Computation) -> FragmentMap | None:
+    """INHERITED: how the elements that a computation visits lie, by what units have in registers."""
+    own = fragment_of(views[computation.name].owner) if computation.name in views else None
+    if computation.reduction is None and own is not None:
+        return own
+    known = frozenset(computation.all_indices)
+    found = [fragment_of(views[t].owner) for t in sorted(computation.reads) if t in views and views[t].form == "path"]
+    fitting = [f for f in found if f is not None and known.issuperset(i for i, _, _ in f.maps)]
+    return max(fitting, key=lambda f: len(f.maps), default=None)
