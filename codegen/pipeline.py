@@ -139,7 +139,7 @@ def plan_launches(c: Compilation) -> None:
     """Lines belong to a launch. The computations of each launch must be known first."""
     c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
     if c.joined is None:
-        c.joined = joined_intermediates(c.op, c.device, c.lines)
+        c.joined = joined_intermediates(c.op, c.device, c.lines, c.context.alternatives)
     c.parts = launches_of(c.op, c.device, c.lines, c.joined)
 
 
@@ -306,4 +306,5 @@ def compile_schedule(c: Compilation, observer: Observer | None = None) -> Compil
     run(A_TRY, c, observer)
     notes = tuple(dict.fromkeys((*c.attempts.notes, *c.context.notes, *c.notes)))
     report = {"notes": notes, "choices": tuple(c.context.choices), "coverage": c.coverage}
+    report["alternatives"] = tuple(c.context.alternatives)
     return CompiledProgram(c.program, c.text, report, c.context.trace)

@@ -21,9 +21,11 @@ from .cpu.default_nests import cores_and_lanes, row_statistics
 from .cpu.one_pass import kept_intermediates, one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
+from .gpu.one_pass import compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
+from .rank import block_candidates
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:
@@ -42,12 +44,21 @@ def context_of(op: Op, device: Device) -> LoweringContext:
     return ctx
 
 
-def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]:
-    """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves."""
+def joined_intermediates(op: Op, device: Device, lines: tuple, compared_with: list | None = None) -> frozenset[str]:
+    """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves.
+
+    `compared_with`: gets a report where one pass is an alternative.
+    """
     if not _keeps_for_completion(device, lines):
         return frozenset()
-    if is_all_open(lines) and (kept := _kept_in_one_pass(op, device)):
-        return kept
+    if is_all_open(lines):
+        one = _kept_in_one_pass if cores_and_lanes(device) is not None else _kept_in_fragments
+        if kept := one(op, device, compared_with):
+            return kept
+    return _joined_apart(op, device, lines)
+
+
+def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
     statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
@@ -57,17 +68,40 @@ def joined_intermediates(op: Op, device: Device, lines: tuple) -> frozenset[str]
     return (statistics or materialise_operands(op, device)) - own.keys()
 
 
-def _kept_in_one_pass(op: Op, device: Device) -> frozenset[str]:
-    """The intermediates of an op whose reductions one pass computes (`one_pass`); none for other ops, and on GPUs."""
-    kept = kept_intermediates(op) if cores_and_lanes(device) is not None else frozenset()
+def _kept_in_one_pass(op: Op, device: Device, compared_with: list | None) -> frozenset[str]:
+    """The intermediates of an op whose reductions one pass computes (`cpu.one_pass`); none for other ops."""
+    kept = kept_intermediates(op)
+    together = _together(op, kept, precomputed_operands(op, device) - kept)
+    return kept if together is not None and one_pass_lines(device, together) is not None else frozenset()
+
+
+def _kept_in_fragments(op: Op, device: Device, compared_with: list | None) -> frozenset[str]:
+    """The same on devices with blocks (`gpu.one_pass`), where the pass is predicted to be faster than the launches apart."""
+    kept = kept_intermediates(op)
+    together = _together(op, kept, frozenset()) if block_machine(device) is not None else None
+    ranked = rank_pass(context_of(op, device), together) if together is not None else None
+    if ranked is None:
+        return frozenset()
+    apart = []
+    for computations, _ in launches_of(op, device, (), _joined_apart(op, device, ())):
+        best = next(iter(block_candidates(context_of(op, device), computations)), None)
+        if best is None or best.report is None:
+            return frozenset()
+        apart.append(best.report().candidates[0])
+    report = compared(ranked, op.name, apart)
+    if compared_with is not None:
+        compared_with.append(report)
+    return kept if report.candidates[0].nest.startswith("one pass") else frozenset()
+
+
+def _together(op: Op, kept: frozenset[str], apart: frozenset[str]) -> tuple[Computation, ...] | None:
+    """The only launch with reductions, where those intermediates are kept in it."""
     try:
-        groups = group_launches(op, kept, precomputed_operands(op, device) - kept) if kept else ()
+        groups = group_launches(op, kept, apart) if kept else ()
     except CircularLaunches:
-        return frozenset()
+        return None
     reducing = [g for g in groups if any(w.reduction is not None for w in g)]
-    if len(reducing) != 1 or one_pass_lines(device, tuple(map(_accumulating, reducing[0]))) is None:
-        return frozenset()
-    return kept
+    return tuple(map(_accumulating, reducing[0])) if len(reducing) == 1 else None
 
 
 def launches_of(

@@ -92,8 +92,14 @@ def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: 
     view = View(ctx.fresh(buffer_name(name)), "path", indices, depth=depth, owner=owner, zero_padded=False)
     others = replace(focus, computations=tuple(x for x in focus.computations if x is not w)).with_view(name, view)
     ranges = {i: r for i, r in focus.ranges.items() if i in w.all_indices}
+    ranges |= {i: _as_read(ranges[i], low.footprint(others, i, node.below)) for i in indices}
     own = replace(focus, computations=(w,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={})
     made = low.lower(own.with_view(name, view), node.block)
     body = low.lower(others, node.below)
     buffer = register_buffer(ctx, view.buffer, ctx.dtypes[name], ctx.device.memories[-1].name, node.span)
     return [Alloc(buffer, (*made, *body), node.span)]
+
+
+def _as_read(r: Range, extent: int) -> Range:
+    """The range, of which lines below read so much: instructions that are larger read past its end."""
+    return r if r.size.constant == extent or r.strided_runs else replace(r, size=as_expr(extent), bounds=(*r.bounds, r.size))

@@ -61,6 +61,7 @@ class LoweringContext:
     synthetic_line_numbers: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
+    alternatives: list[Any] = field(default_factory=list)  # what was compared: the launches of one plan with those of another
     attempts: ScheduleAttempts = field(
         default_factory=ScheduleAttempts
     )  # the candidates left where a choice cannot be compiled

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return _mappings(kernel, args.json)
     sass = _sass(kernel) if args.sass else []
     compiled = _compiled(kernel)
-    choices = kernel.variants[0].facts.get("choices", ())
+    choices, alternatives = (kernel.variants[0].facts.get(x, ()) for x in ("choices", "alternatives"))
     coverage = kernel.variants[0].facts.get("coverage", "")
     if args.json:
         said = {"compiled": _as_json(compiled)} if compiled else {}
@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         said |= {"sass": [k.as_dict() for k in sass]} if sass else {}
         why: dict[str, Any] = {"schedule_from": _source(kernel)}
         why |= {"choices": [asdict(c) for c in choices]} if choices else {}
+        why |= {"alternatives": [asdict(c) for c in alternatives]} if alternatives else {}
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
     from ...codegen.lower.schedule_trace import show_trace
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.candidates:
         from ...codegen.autoschedule.report import show_launch_report
 
-        for c in choices:
+        for c in (*alternatives, *choices):
             print("\n" + show_launch_report(c, args.candidates))
         if not choices:
             print("\nno candidates: the author wrote all lines, or they come from the default nests")

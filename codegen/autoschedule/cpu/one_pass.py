@@ -199,7 +199,7 @@ def _lines(
     def kept(w: Computation, where: str, block: Lines | None = None) -> syntax.Keep:
         layout = tuple(syntax.Name(i) for i in rows_last(w.indices)) if where == memory else ()
         modifiers = (syntax.Modifier("layout", layout),) if layout else ()
-        return syntax.Keep((_name(w, found),), where, block=block, modifiers=modifiers)
+        return syntax.Keep((name_of(w, found),), where, block=block, modifiers=modifiers)
 
     lines: list[syntax.Line] = [tile_text(*((i, across if i == last else 1) for i in found.rows), level=core)]
     lines += [move_with_layout(tensor, memory, rows_last(axes)) for tensor, axes in staged]
@@ -208,17 +208,17 @@ def _lines(
     lines.append(tile_text((found.key, KEYS), modifiers=modifier("online")))
     for w in found.scores:
         loop = [tile_text((i, 1)) for i in w.reduced]
-        inner = (tile_text((found.key, high)), syntax.Keep((_name(w, found),), register), *loop, vector, syntax.Compute())
+        inner = (tile_text((found.key, high)), syntax.Keep((name_of(w, found),), register), *loop, vector, syntax.Compute())
         lines.append(kept(w, memory, inner))
     lines += [kept(w, memory) for w in found.values]
     for w in found.products[:1]:
         more = found.features(w)
         lines.append(tile_text(*((i, high if i == more[-1] else 1) for i in more)))
-        lines.append(syntax.Keep(tuple(_name(x, found) for x in found.products), register))
+        lines.append(syntax.Keep(tuple(name_of(x, found) for x in found.products), register))
     return (*lines, tile_text((found.key, 1)), vector, syntax.Compute())
 
 
-def _name(w: Computation, found: OnePass) -> str:
+def name_of(w: Computation, found: OnePass) -> str:
     """The tensor of it that others read, else that it stores."""
     read = {t for x in (found.statistic, *found.scores, *found.values, *found.sums, *found.products) for t in x.reads}
     return next((t for t in w.targets if t in read), w.targets[-1])

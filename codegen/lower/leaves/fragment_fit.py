@@ -125,7 +125,10 @@ def is_read_as_it_lies(held: FragmentMap, f: FragmentMap) -> bool:
 def _is_there(
     held: FragmentMap, steps: tuple[tuple[str, int, int], ...], f: FragmentMap, whole: dict[str, Expr], found: list[Expr]
 ) -> bool:
-    """Whether the registers at the coordinates hold the elements: for each lane, register, and tile."""
+    """Whether the registers at the coordinates hold the elements: for each lane, register, and tile.
+
+    What is past the end of what is held is past the end of its range, and nobody looks at its value.
+    """
     free = sorted({v for e in (*whole.values(), *found) for v in e.variables()}, key=lambda v: v.name)
     names = dict.fromkeys((*((v.name, v.hi) for v in free), *((v.name, v.hi) for v in (f.lane,) if v is not None)))
     if any(hi is None for _, hi in names):
@@ -136,9 +139,14 @@ def _is_there(
     own = {held.lane.name: env[f.lane.name] if f.lane is not None else 0} if held.lane is not None else {}
     own |= {held.r.name: at[-1]} if held.r is not None else {}
     spread = {i: e.evaluate(own) for i, _, e in held.maps}
-    for i, e in whole.items():
+    ends = {i: n for i, n, _ in held.maps}
+    for i, extent, stride in steps:
+        ends[i] = max(ends.get(i, 0), extent * stride)
+    where = {i: e.evaluate(env) for i, e in whole.items()}
+    inside = np.logical_and.reduce(np.broadcast_arrays(True, *(where[i] < n for i, n in ends.items() if i in where)))
+    for i, e in where.items():
         there = sum(stride * n for (j, _, stride), n in zip(steps, at, strict=False) if j == i) + spread.get(i, 0)
-        if not np.all(e.evaluate(env) == there):
+        if not np.all((e == there) | ~inside):
             return False
     return True
 

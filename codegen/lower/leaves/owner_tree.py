@@ -10,7 +10,7 @@ ORIENTED       an instruction may compute a product or its transposed. What a bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ....dsl.values import Load, Value, loads
@@ -108,9 +108,14 @@ def oriented(low: Lowering, tree: Node) -> dict[str, tuple[tuple[str, str], ...]
             continue
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
-            pairs = [(a, b) for a in made for b in _ways(low, x.below.leaf, w) if _passes(low, maker, a, b)]
+            pairs = [
+                (a, b)
+                for a in made
+                for b in _ways(low, x.below.leaf, w)
+                if passes(low.ctx.register, low.computations, maker, a, b)
+            ]
             if pairs:
-                a, b = max(pairs, key=lambda p: (_same_rows(*p), p[0].score + p[1].score))
+                a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
                 return {maker.name: a.index, w.name: b.index}
     return {}
 
@@ -120,12 +125,14 @@ def _ways(low: Lowering, leaf: Node, w: Computation) -> list[InstrMatch]:
     return [m for i in named for m in all_matches(i, w)]
 
 
-def _passes(low: Lowering, maker: Computation, made: InstrMatch, m: InstrMatch) -> bool:
-    """Whether the result of one instruction is an operand of the other as it lies."""
+def passes(
+    register: Callable[[str], bool], computations: Iterable[Computation], maker: Computation, made: InstrMatch, m: InstrMatch
+) -> bool:
+    """Whether the result of one instruction is an operand of the other as it lies. `register`: is a memory registers?"""
     target = made.instr.statement.target
-    if not low.ctx.register(made.instr.operand(target).memory):
+    if not register(made.instr.operand(target).memory):
         return False
-    held, pointwise = fragment_map(made, target), {t: w for w in low.computations if w.reduction is None for t in w.targets}
+    held, pointwise = fragment_map(made, target), {t: w for w in computations if w.reduction is None for t in w.targets}
 
     def reads(v: Value) -> bool:
         return any(
@@ -133,13 +140,18 @@ def _passes(low: Lowering, maker: Computation, made: InstrMatch, m: InstrMatch) 
         )
 
     return any(
-        low.ctx.register(m.instr.operand(name).memory) and is_read_as_it_lies(held, fragment_map(m, name))
+        register(m.instr.operand(name).memory) and is_read_as_it_lies(held, fragment_map(m, name))
         for name, value in m.operands
         if reads(value)
     )
 
 
-def _same_rows(made: InstrMatch, m: InstrMatch) -> bool:
+def _beyond(low: Lowering, m: InstrMatch) -> int:
+    """Indices of which the instruction takes more at once than a tile has."""
+    return sum(low.finest.get(i, m.extent(i)) < m.extent(i) for _, i in m.index)
+
+
+def same_rows(made: InstrMatch, m: InstrMatch) -> bool:
     """Whether what there is of each row, as maxima and sums, is where the rows of the second result are."""
     held, result = (fragment_map(x, x.instr.statement.target) for x in (made, m))
     rows = projected(held, frozenset(i for i, _, _ in held.maps if result.of(i)))

@@ -101,8 +101,8 @@ def test_pictures_of_several_launches_of_open_sizes_and_of_a_processor(tmp_path:
     path = tmp_path / "ops.sched"
     path.write_text("import std.ops.gemm\nimport std.ops.attention\n")
     sizes = ["--size", "H=2,Q=64,T=64,D=32"]
-    _, words = drawn(tmp_path, str(path), "--op", "attention", "--schedule", "auto", "--target", "hip:gfx90a", *sizes)
-    assert sum(x.endswith(" candidates") for x in words) == len(choices("attention", "gfx90a", dict(H=2, Q=64, T=64, D=32)))
+    _, words = drawn(tmp_path, str(path), "--op", "attention", "--schedule", "auto", "--target", "hip:gfx1100", *sizes)
+    assert sum(x.endswith(" candidates") for x in words) == len(choices("attention", "gfx1100", dict(H=2, Q=64, T=64, D=32)))
     assert "all launches" in words
     _, words = drawn(tmp_path, str(path), "--op", "gemm", "--schedule", "auto", "--target", "cuda:sm_80")
     assert "FLOP/s" not in words  # no roofline

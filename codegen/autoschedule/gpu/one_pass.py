@@ -1,0 +1,389 @@
+"""One pass over the keys for attention and what is like it: both products by an instruction, scores in registers.
+
+    tile h: 1, i: 64 -> block
+    keep m, l, o in register
+    move q -> shared
+    tile t: 64 online pipeline 2
+    move k -> shared
+    move v -> shared
+    tile i: 16 -> warp                     a warp has all keys of its rows: scores are in no memory
+    keep s in register:
+        tile d: 16 unroll
+        compute with I
+    keep p in register
+    tile t: 16 unroll
+    compute with I
+
+PASSES        the instruction's result is its operand as it lies, and rows of both results lie alike.
+KNOWN_SIZES   sizes are numbers: accumulators have all features, and are as many registers as these.
+CHOSEN        the pass is taken where it is predicted to take less time than the launches apart. Both are in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load
+from ...lower.leaves.fragment_fit import projected
+from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
+from ...lower.leaves.owner_tree import passes, same_rows
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ...schedule.candidate import Candidate, Cost, Lines
+from ..access_model import AccessModel, AccessProblem, operations
+from ..cpu.one_pass import OnePass, name_of, one_pass_of
+from ..instr_mappings import InstrMapping, candidate_instrs
+from ..line_builders import modifier, tile_text
+from ..machine_model import MachineModel, block_machine
+from ..report import KEPT, CandidateReport, LaunchReport
+from ..tile_space import round_up
+from .contraction_resources import STEP, SYNC
+from .cost import GpuCost, ResourceUse, cost
+from .operand_layouts import StagedOperand, best_staging
+
+KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
+ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]
+RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
+SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
+GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
+
+
+@dataclass(frozen=True, eq=False)
+class PassNest:
+    """A pass by one instruction. `first`, `second`: how it computes the scores, and the product over the keys."""
+
+    ctx: LoweringContext
+    machine: MachineModel
+    found: OnePass
+    first: InstrMatch
+    second: InstrMatch
+
+    @property
+    def scores(self) -> Computation:
+        return self.found.scores[0]
+
+    @property
+    def product(self) -> Computation:
+        return self.found.products[0]
+
+    @property
+    def row(self) -> str:
+        return self.found.rows[-1]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        return {i: n or 0 for i, n in self.found.extents.items()}
+
+    @cached_property
+    def inner(self) -> str:
+        """The index that the scores reduce."""
+        return self.scores.reduced[0]
+
+    @cached_property
+    def feature(self) -> str:
+        return self.found.features(self.product)[0]
+
+    @cached_property
+    def staged(self) -> tuple[StagedOperand, ...]:
+        """The operands of both products that are in memory: those with rows first."""
+        out: list[StagedOperand] = []
+        for w, m, depth in ((self.scores, self.first, self.inner), (self.product, self.second, self.found.key)):
+            mapping = _mapping(w, m)
+            operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
+            for a in AccessProblem.of(w, self.ctx.dtypes).inner:
+                if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self._is_made(a):
+                    s = best_staging(self.ctx, self.machine, mapping, a, min(KEYS[0], self.sizes[depth]), {})
+                    out += [s] if s is not None else []
+        return tuple(sorted(out, key=lambda s: self.row not in s.access.axes))
+
+    def _is_made(self, a: AccessModel) -> bool:
+        return any(a.tensor in w.targets for w in (*self.found.values, *self.found.scores))
+
+    # ------------------------------------------------------------ candidates
+
+    def tiles(self) -> dict[str, np.ndarray]:
+        """Rows of a block and of a warp, keys of an iteration, and stages."""
+        high, key = self.first.extent(self.row), self.sizes[self.found.key]
+        least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
+        stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
+        found = [
+            (high * r * g, high * r, max(least, n), s)
+            for r in ROWS
+            for g in GROUPS
+            for n in KEYS
+            for s in stages
+            if (g == 1 or high * r * (g - 1) < self.sizes[self.row]) and (n == KEYS[0] or n < 2 * key)
+        ]
+        columns = np.array(list(dict.fromkeys(found))).T
+        return dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True))
+
+    def demand(self, t: dict[str, np.ndarray]) -> ResourceUse:
+        machine, n = self.machine, self.sizes
+        rows, key, deep, wide = n[self.row], n[self.found.key], n[self.inner], n[self.feature]
+        batch = prod(n[i] for i in self.found.rows[:-1])
+        groups, lanes = t["bi"] // t["wi"], machine.lanes
+        blocks = batch * -(-rows // t["bi"])
+        turns = -(-key // t["bt"])
+        first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
+        second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
+        each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
+        held = t["wi"] * wide / lanes  # registers of the result
+        computed = sum(operations(w.value) for w in (*self.found.values, self.found.statistic, *self.found.sums))
+        computed += 2 + sum(operations(o.value) for w in self.found.scores for o in w.outputs)
+        scalars = (computed * each + held) * lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
+        fetch, read, once, each_turn = self._staging(t, deep, wide)
+        issue = turns * (first + second + fetch + scalars + STEP)
+        return ResourceUse(
+            blocks=blocks,
+            groups=groups,
+            registers=self._registers(t),
+            staged=once + t["stages"] * each_turn,
+            pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
+            issue=issue,
+            staging=turns * (read * groups + each_turn) + once,
+            l2_bytes=blocks * (once + turns * each_turn) + self._out,
+            dram_bytes=self.least + 0.0 * blocks,
+            bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
+            rounds=2 + np.where(t["stages"] == 1, turns, 0),
+            launches=1,
+            stall=turns * (fetch + scalars),  # a warp's own: scores, then exponentials, then the product
+            run=wide,
+        )
+
+    @cached_property
+    def _inputs(self) -> tuple[AccessModel, ...]:
+        every = (*self.found.scores, *self.found.values, *self.found.products, *self.found.sums)
+        found = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
+        buffers = {b.name for b in self.ctx.buffers}
+        return tuple(a for name, a in found.items() if name in buffers)
+
+    @cached_property
+    def _out(self) -> float:
+        every = (self.found.statistic, *self.found.sums, *self.found.products)
+        buffers = {b.name for b in self.ctx.buffers}
+        written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
+        return float(sum(a.dtype.bytes * a.footprint(self.sizes) for name, a in written.items() if name in buffers))
+
+    @cached_property
+    def least(self) -> float:
+        """Bytes that must be moved to and from the outermost memory."""
+        return float(sum(a.dtype.bytes * a.footprint(self.sizes) for a in self._inputs)) + self._out
+
+    def _staging(self, t: dict[str, np.ndarray], deep: int, wide: int) -> tuple:
+        """Of a warp and an iteration: instructions that read operands, and bytes of staging memory. Of a block: bytes that are
+        staged once, and in each iteration."""
+        spans = {self.row: t["bi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
+        own = spans | {self.row: t["wi"]}
+        fetch, read, once, each_turn = 0.0, 0.0, 0.0, 0.0
+        for s in self.staged:
+            m = self.first if self.row in s.access.axes or self.inner in s.access.axes else self.second
+            count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
+            fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
+            elements = s.access.footprint(spans)
+            size = (elements + elements / spans[s.inner] * s.pad) * s.access.dtype.bytes
+            once, each_turn = (once + size, each_turn) if self.row in s.access.axes else (once, each_turn + size)
+        return fetch, read, once, each_turn
+
+    def _registers(self, t: dict[str, np.ndarray]) -> np.ndarray:
+        """Of a lane: the result, scores and what is computed of them, operands of the product, running values."""
+        lanes, word = self.machine.lanes, self.machine.register_bytes
+        k, wide = self.second.extent(self.found.key), self.sizes[self.feature]
+        held = round_up(wide, self.second.extent(self.feature))
+        rows = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
+        running = 1 if rows is None else rows.registers
+        tile = sum(max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
+        operands = (t["wi"] + held) * k * max(a.access.dtype.bytes for a in self.staged) / lanes / word
+        values = RUNNING * running * t["wi"] / self.first.extent(self.row)
+        return np.ceil(t["wi"] * held / lanes + tile * t["wi"] * t["bt"] / lanes + operands + values + SPARE)
+
+    # ------------------------------------------------------------ lines
+
+    def lines(self, at: dict[str, int]) -> Lines:
+        machine, found, kept = self.machine, self.found, self.machine.register.name
+        every = (found.statistic, *found.sums, *found.products)
+        out: list[syntax.Line] = [
+            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=machine.outer.name),
+            syntax.Keep(tuple(name_of(w, found) for w in every), kept),
+        ]
+        out += [self._staged_line(s) for s in self.staged if self.row in s.access.axes]
+        stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
+        out.append(tile_text((found.key, at["bt"]), modifiers=(*modifier("online"), *stages)))
+        out += [self._staged_line(s) for s in self.staged if self.row not in s.access.axes]
+        out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
+        block = (
+            tile_text((self.inner, self.first.extent(self.inner)), modifiers=modifier("unroll")),
+            *self._loads(self.scores),
+            syntax.Compute(self.first.instr.name),
+        )
+        out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
+        out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
+        whole = max(m.extent(found.key) for m in (self.first, self.second))  # so that each of both is visited once
+        out.append(tile_text((found.key, whole), modifiers=modifier("unroll")))
+        return (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))
+
+    def _staged_line(self, s: StagedOperand) -> syntax.Move:
+        return s.line(self.machine.staging.name, self.sizes.get(s.inner, 1))
+
+    def _loads(self, w: Computation) -> Iterator[syntax.Move]:
+        for s in self.staged:
+            if s.load is not None and s.access.tensor in w.reads:
+                yield syntax.Move(s.access.tensor, self.machine.register.name, modifiers=modifier("with", words=(s.load,)))
+
+
+def _mapping(w: Computation, m: InstrMatch) -> InstrMapping:
+    """The match as a mapping, for how operands are staged."""
+    index = dict(m.index)
+    s = m.instr.statement
+    rows, columns = (index[x] for x in s.indices)
+    (k,) = (index[x] for x in (s.reduction.indices if s.reduction else ()))
+    leaf = (m.extent(rows), m.extent(columns), m.extent(k))
+    batch = tuple(i for i in w.indices if i not in (rows, columns))
+    return InstrMapping(m.instr, w, m=rows, n=columns, k=k, leaf=leaf, batch=batch, match=m)
+
+
+def _calls(m: InstrMatch, spans: dict) -> Any:
+    """Executions of an instruction for a tile."""
+    return prod((np.ceil(n / m.extent(i)) for i, n in spans.items()), start=np.float64(1))
+
+
+def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> PassNest | None:
+    """PASSES, KNOWN_SIZES: the fastest instruction of groups for both products; None where there is none."""
+    machine, found = block_machine(ctx.device), one_pass_of(computations)
+    if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
+        return None
+    scores, product = found.scores[0], found.products[0]
+    if any(not n for n in found.extents.values()) or len(scores.reduced) != 1 or len(found.features(product)) != 1:
+        return None
+    ways = []
+    for i in candidate_instrs(ctx.device):
+        if i.level != machine.group.name or len(i.operands) != 3 or len(i.statement.indices) != 2:
+            continue
+        pairs = [
+            (a, b)
+            for a in all_matches(i, scores)
+            for b in all_matches(i, product)
+            if passes(ctx.register, computations, scores, a, b) and same_rows(a, b) and a.extent(found.rows[-1]) > 1
+        ]
+        ways += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
+    best = min(ways, key=lambda p: _rate(machine, p[0]), default=None)
+    nest = PassNest(ctx, machine, found, *best) if best is not None else None
+    return nest if nest is not None and len(nest.staged) == 3 else None
+
+
+def _rate(machine: MachineModel, m: InstrMatch) -> tuple[float, int]:
+    """Cycles of a multiply-add; of instructions as fast the one that does most."""
+    volume = prod(m.extents().values())
+    return round(machine.instr_cycles(m.instr) / volume, 6), -volume
+
+
+@dataclass(frozen=True, eq=False)
+class RankedPass:
+    """The candidates of a pass, the fastest first."""
+
+    nest: PassNest
+    tiles: dict[str, np.ndarray]
+    demand: ResourceUse
+    cost: GpuCost
+    order: tuple[int, ...]
+
+    @property
+    def seconds(self) -> float:
+        return float(self.cost.seconds[self.order[0]]) if self.order else inf
+
+    def tile(self, n: int) -> dict[str, int]:
+        return {name: int(v[n]) for name, v in self.tiles.items()}
+
+    def part_seconds(self, n: int) -> Cost:
+        parts = {name: float(np.broadcast_to(v, self.cost.seconds.shape)[n]) for name, v in self.cost.parts.items()}
+        return Cost(float(self.cost.seconds[n]), parts)
+
+
+def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> RankedPass | None:
+    nest = pass_nest(ctx, computations)
+    if nest is None:
+        return None
+    t = nest.tiles()
+    demand = nest.demand(t)
+    found = cost(nest.machine, demand)
+    some = [int(n) for n in np.argsort(found.seconds, kind="stable") if np.isfinite(found.seconds[n])]
+    return RankedPass(nest, t, demand, found, tuple(some)) if some else None
+
+
+def fragment_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
+    ranked = rank_pass(ctx, computations)
+    if ranked is None:
+        return []
+    name = computations[-1].targets[0]
+    return [
+        Candidate(
+            partial(ranked.nest.lines, ranked.tile(n)),
+            ranked.part_seconds(n),
+            "one pass " + " ".join(f"{x}={v}" for x, v in ranked.tile(n).items()),
+            None,
+            partial(_report, ranked, name, place),
+        )
+        for place, n in enumerate(ranked.order)
+    ]
+
+
+def _report(ranked: RankedPass, launch: str, place: int) -> LaunchReport:
+    order = [ranked.order[place], *(n for n in ranked.order if n != ranked.order[place])]
+    return _report_of(ranked, launch, len(order), tuple(_candidate(ranked, n) for n in order[:KEPT]))
+
+
+def compared(ranked: RankedPass, launch: str, apart: Sequence[CandidateReport]) -> LaunchReport:
+    """CHOSEN: the pass beside the launches apart, the faster one first. `apart`: what is chosen for each of these."""
+    together = replace(_candidate(ranked, ranked.order[0]), nest="one pass: 1 launch")
+    seconds, asked, moved = (sum(getattr(x, name) for x in apart) for name in ("seconds", "asked", "moved"))
+    longest = max(apart, key=lambda x: x.seconds)
+    parts = {f"{n}: {x.nest}": x.seconds for n, x in enumerate(apart, 1)}
+    several = replace(longest, nest=f"apart: {len(apart)} launches", seconds=seconds, asked=asked, moved=moved, parts=parts)
+    best = min(together.seconds, seconds)
+    rows = [replace(x, slower=x.seconds / best) for x in (together, several)]
+    return _report_of(ranked, launch, 2, tuple(sorted(rows, key=lambda x: x.seconds)))
+
+
+def _report_of(ranked: RankedPass, launch: str, count: int, rows: tuple[CandidateReport, ...]) -> LaunchReport:
+    machine = ranked.nest.machine
+    return LaunchReport(launch, (ranked.nest.sizes,), count, ranked.nest.least, machine.home.name, machine.staging.name, rows)
+
+
+def _candidate(ranked: RankedPass, n: int) -> CandidateReport:
+    machine, d = ranked.nest.machine, ranked.demand
+    shape = ranked.cost.seconds.shape
+    blocks, groups, registers, staged, near = (
+        float(np.broadcast_to(x, shape)[n]) for x in (d.blocks, d.groups, d.registers, d.staged, d.l2_bytes)
+    )
+    resident = max(1, int(ranked.cost.resident[n]))
+    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.max_groups * machine.lanes
+    found = ranked.part_seconds(n)
+    tile = ranked.tile(n)
+    rows = ranked.nest.sizes[ranked.nest.row]
+    return CandidateReport(
+        nest=f"one pass: {ranked.nest.first.instr.name}",
+        tile=tile,
+        slower=found.seconds / ranked.seconds,
+        seconds=found.seconds,
+        bound=found.bound,
+        parts=found.parts,
+        asked=near,
+        served=float(np.broadcast_to(d.staging, shape)[n]) * blocks,
+        moved=float(np.broadcast_to(d.dram_bytes, shape)[n]),
+        blocks=blocks,
+        waves=blocks / (machine.units * resident),
+        resident=resident,
+        occupancy=resident * groups * machine.lanes / most,
+        busy=blocks / (machine.units * np.ceil(blocks / machine.units)),
+        waste=1 - rows / (-(-rows // tile["bi"]) * tile["bi"]),
+        registers=registers,
+        held=staged,
+    )

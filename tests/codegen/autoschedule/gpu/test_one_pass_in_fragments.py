@@ -1,0 +1,119 @@
+"""The compiler's own schedule for attention on matrix instructions, where sizes are known: one launch, right, where it pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.autoschedule.gpu.cost import cost
+from andiron.codegen.autoschedule.gpu.one_pass import PassNest, pass_nest
+from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.report import show_launch_report
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.lower.capacity import memory_peaks
+from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.verify import check_once
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
+from andiron.dsl.text.format import format_node
+
+from ....support.rotation import rotated
+
+OPS = """import std.ops.attention
+op causal[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D]) where Q <= T:
+    s[h, i, t] = where(t <= i + T - Q, (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * rsqrt(D), -inf)
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
+op with_lse[H, G, Q, T, D, E](q: f16[H, G, Q, D], k: f16[H, T, D], v: f16[H, T, E], bias: f32[Q, T])
+        -> (o: f32[H, G, Q, E], y: f32[H, G, Q]):
+    s[h, g, i, t] = (sum(d) f32(q[h, g, i, d]) * f32(k[h, t, d])) * 0.25 + bias[i, t]
+    m[h, g, i] = max(t) s[h, g, i, t]
+    p[h, g, i, t] = exp(s[h, g, i, t] - m[h, g, i])
+    l[h, g, i] = sum(t) p[h, g, i, t]
+    o[h, g, i, e] = (sum(t) f32(f16(p[h, g, i, t])) * f32(v[h, t, e])) / l[h, g, i]
+    y[h, g, i] = m[h, g, i] + log(l[h, g, i])
+"""
+CASES = {
+    "attention": {"H": 1, "Q": 19, "T": 70, "D": 4},
+    "causal": {"H": 2, "Q": 33, "T": 35, "D": 3},
+    "with_lse": {"H": 1, "G": 2, "Q": 20, "T": 40, "D": 3, "E": 9},
+}
+LARGE = {"H": 16, "Q": 1024, "T": 1024, "D": 64}
+
+
+def compiled(name: str, device: str, sizes: dict[str, int], schedule: str = "") -> CompiledProgram:
+    module = loads(OPS + schedule)
+    chosen = module.schedules["s"] if schedule else None
+    return compile_program(module, specialise(module.ops[name], sizes), chosen, module.device(device))
+
+
+@pytest.mark.parametrize(("name", "device"), rotated(CASES, ("sm_80", "gfx942")))
+def test_one_launch(name: str, device: str) -> None:
+    made = compiled(name, device, CASES[name])
+    assert len(made.program.launches) == 1
+    assert "online" in made.schedule
+    op = specialise(loads(OPS).ops[name], CASES[name])
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal([e.constant or 0 for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+    got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
+    want = reference(op, exact=True)(*arrays)
+    for result, (value, bound) in zip(got.values(), want if len(op.outputs) > 1 else (want,), strict=True):
+        assert (np.abs(np.asarray(result, float) - value) <= bound).all()
+    check_once(made.program, op, {})
+
+
+def nest(device: str, sizes: dict[str, int]) -> PassNest:
+    module = loads(OPS)
+    op, machine = specialise(module.ops["attention"], sizes), module.device(device)
+    joined = joined_intermediates(op, machine, ())
+    found = pass_nest(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
+    assert found is not None
+    return found
+
+
+def test_lines() -> None:
+    lines = [format_node(x).rstrip() for x in nest("sm_80", LARGE).lines({"bi": 128, "wi": 32, "bt": 64, "stages": 2})]
+    assert "\n".join(lines) == (
+        "tile h: 1, i: 128 -> block\nkeep m, l, o in register\nmove q -> shared swizzle with cp_async\n"
+        "tile t: 64 online pipeline 2\nmove k -> shared swizzle with cp_async\nmove v -> shared swizzle with cp_async\n"
+        "tile i: 32 -> warp\nkeep s in register:\n    tile d: 16 unroll\n    move q -> register with ldmatrix\n"
+        "    move k -> register with ldmatrix\n    compute with mma_m16n8k16_f16\nkeep p in register\ntile t: 16 unroll\n"
+        "move v -> register with ldmatrix\ncompute with mma_m16n8k16_f16"
+    )
+
+
+def test_sizes_tried_for_a_pass() -> None:
+    t = nest("sm_80", LARGE).tiles()
+    assert {int(x) for x in t["bt"]} == {32, 64, 128}
+    assert {int(x) for x in t["wi"]} == {16, 32}
+    assert {int(x) for x in t["bi"] // t["wi"]} == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx942"])
+def test_registers(device: str) -> None:
+    """The model counts no fewer than lowering does: what it takes to fit compiles."""
+    found = nest(device, LARGE)
+    t = found.tiles()
+    demand = found.demand(t)
+    fits = np.flatnonzero(np.isfinite(cost(found.machine, demand).seconds))
+    for n in (fits[0], fits[len(fits) // 2], fits[-1]):
+        lines = found.lines({name: int(v[n]) for name, v in t.items()})
+        text = "".join("".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines()) for x in lines)
+        made = compiled("attention", device, LARGE, f"schedule s for attention on {device}:\n{text}")
+        assert memory_peaks(made.program)["register"].bytes / found.machine.register_bytes <= demand.registers[n]
+
+
+def test_the_report_compares() -> None:
+    (together,) = compiled("attention", "sm_80", LARGE).report["alternatives"]
+    assert [x.nest for x in together.candidates] == ["one pass: 1 launch", "apart: 4 launches"]
+    shown = show_launch_report(together)
+    assert "apart: 4 launches" in shown
+    decode = compiled("attention", "gfx942", {"H": 4, "Q": 1, "T": 4096, "D": 64})
+    assert [x.nest for x in decode.report["alternatives"][0].candidates] == ["apart: 4 launches", "one pass: 1 launch"]
+    assert len(decode.program.launches) > 1
+
+
+def test_where_no_operand_is_a_result_as_it_lies() -> None:
+    assert len(compiled("attention", "gfx1100", LARGE).program.launches) > 1
