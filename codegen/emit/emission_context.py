@@ -79,9 +79,14 @@ class EmissionContext:
         """The lane as it is counted within a share of the lanes."""
         found = self.counted.get(share)
         if found is None:
-            var, width = self.lanes.var, self.lanes.width // self.sub_vectors
-            found = self.counted[share] = {} if var is None else {var: Var(var.name, 0, width - 1) + share * width}
+            var, part, width = self.lanes.var, self.lanes.part, self.lanes.width // self.sub_vectors
+            found = self.counted[share] = {} if var is None or part is None else {var: part + share * width}
         return found
+
+    @property
+    def lane(self) -> Var | None:
+        """The lane's number within the vector that is being printed, which has `width` lanes."""
+        return self.lanes.var if self.sub_vector is None else self.lanes.part
 
     @property
     def sub_vectors(self) -> int:
@@ -127,10 +132,10 @@ class EmissionContext:
         return e + n if e.terms else self.number(e.const + n)
 
     def varies(self, e: Expr) -> bool:
-        return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
+        return not self.in_lane and not self.lanes.numbers.isdisjoint(e.variables())
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return e if self.lanes.var is None else self.substitution(e, {self.lanes.var: self.number(lane)})
+        return self.substitution(e, dict.fromkeys(self.lanes.numbers, self.number(lane)))
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Helper(name, element, self.width if vector else 1)] = None
@@ -230,7 +235,7 @@ class EmissionContext:
 
     def in_all_lanes(self, conds: Sequence[Expr]) -> list[Expr] | None:
         """Conditions, the same for all lanes, that hold when `conds` hold in every lane; None if there is no simple one."""
-        var, last = self.lanes.var, self.width - 1
+        var, last = self.lane, self.width - 1
         out: list[Expr] = []
         for e in conds:
             if var is None or not self.varies(e):
@@ -245,7 +250,7 @@ class EmissionContext:
 
     def prefix(self, conds: Sequence[Expr]) -> Expr | None:
         """How many lanes, the first ones, conditions hold in (it may be negative or exceed the width); None if not so."""
-        var = self.lanes.var
+        var = self.lane
         counts = []
         for e in conds:
             step = e.coefficient(var) if var is not None else 0
@@ -257,7 +262,7 @@ class EmissionContext:
 
     def lane_interval(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
         """The first lane that conditions hold in, and the one after the last (either may lie outside); None if not so."""
-        var = self.lanes.var
+        var = self.lane
         first, stop = [as_expr(0)], [as_expr(self.width)]
         for e in conds:
             step = e.coefficient(var) if var is not None else 0
@@ -325,7 +330,7 @@ class EmissionContext:
         A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
         written in copies, and the vectors proper stay in registers.
         """
-        var, width = self.lanes.var, self.width
+        var, width = self.lane, self.width
         assert var is not None
         assert not self.in_lane
         body = self.text.body
@@ -372,10 +377,10 @@ class EmissionContext:
 
     def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
         """An element of a vector variable, in a loop over lanes."""
-        assert self.lanes.var is not None
+        assert self.lane is not None
         if self.fixed_lane is not None:
             return f"{vector}[{self.fixed_lane}]"
         copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
         if write:
             self.written.add(vector)
-        return f"{copy}[{self.text.index.atom(self.lanes.var, 0)}]"
+        return f"{copy}[{self.text.index.atom(self.lane, 0)}]"

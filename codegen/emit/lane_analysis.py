@@ -19,6 +19,7 @@ from functools import partial
 
 from ...dsl.device import Level, Operand
 from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.support.cached import cached_property
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, walk
 from ..analysis.register_buffers import is_register
 from ..ir.program import Program
@@ -53,6 +54,16 @@ class LaneInfo:
     registers: dict[str, LaneRegister]
     unrolled: frozenset[Var]
     sub_vectors: int = 1
+
+    @cached_property
+    def part(self) -> Var | None:
+        """The lane's number within one hardware vector."""
+        return None if self.var is None else Var(self.var.name, 0, self.width // self.sub_vectors - 1)
+
+    @cached_property
+    def numbers(self) -> frozenset[Var]:
+        """The variables that are a lane's number, among all lanes or within one hardware vector."""
+        return frozenset([v for v in (self.var, self.part) if v is not None])
 
     def printed_size(self, s: Stmt) -> int:
         """The statements of the text that a store, or another statement without a body, becomes."""

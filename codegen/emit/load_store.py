@@ -31,7 +31,7 @@ def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
 
 
 def _lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
-    var = ctx.lanes.var
+    var = ctx.lane
     assert var is not None
     if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
         return ctx.number(e.coefficient(var))
@@ -134,7 +134,7 @@ def _in_array(ctx: EmissionContext, register: LaneRegister, e: Expr) -> Expr:
 
 
 def _lane_name(ctx: EmissionContext) -> str:
-    var = ctx.lanes.var
+    var = ctx.lane
     assert isinstance(var, Var)
     if ctx.fixed_lane is not None:
         return str(ctx.fixed_lane)

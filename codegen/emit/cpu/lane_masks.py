@@ -75,7 +75,7 @@ def _fits(ctx: EmissionContext, e: Expr) -> bool:
         low, high = Expr(((a, c),), 0).interval
         if low is None or high is None or max(-low, high) > MOST:
             return False
-        if isinstance(a, Fn) and ctx.lanes.var in a.variables():
+        if isinstance(a, Fn) and ctx.lane in a.variables():
             if a.kind not in ("div", "mod") or (by := a.args[1].constant) is None or by > MOST:
                 return False
             if not _fits(ctx, a.args[0]):
@@ -97,9 +97,9 @@ def _vector(ctx: EmissionContext, e: Expr) -> str:
     pieces: list[str] = []
     same = as_expr(e.const)
     for a, c in e.terms:
-        if a == ctx.lanes.var:
+        if a == ctx.lane:
             pieces.append(f"({ctx.element('i32', True)}){{{', '.join(str(c * i) for i in range(ctx.width))}}}")
-        elif isinstance(a, Fn) and ctx.lanes.var in a.variables():
+        elif isinstance(a, Fn) and ctx.lane in a.variables():
             of, by = a.args[0], a.args[1].const
             turns = -min(0, (of.interval[0] or 0) // by)  # C's quotients are floor's where nothing is negative
             same = same - c * turns if a.kind == "div" else same
