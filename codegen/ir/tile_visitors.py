@@ -12,7 +12,7 @@ from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, children, loads, transform
 from .program import Program
-from .tile_ir import Alloc, AllReduce, Call, For, If, Let, Stmt, Store
+from .tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Let, Stmt, Store
 
 Coords = tuple[Expr, ...]
 _T = TypeVar("_T")
@@ -95,6 +95,22 @@ def map_own(s: _T, f: Callable[[Expr], Expr]) -> _T:
         case AllReduce():
             return replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
     return s
+
+
+def with_sizes(b: Buffer, f: Callable[[Expr], Expr]) -> Buffer:
+    """The buffer with `f` applied to what its sizes are."""
+    return _with(b, shape=mapped(b.shape, f), strides=mapped(b.strides, f), size=f(b.size))
+
+
+def buffers_in(program: Program) -> dict[str, Buffer]:
+    """The buffers of a program by name, with the intervals that its launches know of sizes. Those in `Program.buffers` are
+    for all of the programs that a call may choose."""
+    own = {v.name: v for v in (*program.dims, *(v for v, _ in program.lets))}
+
+    def known(e: Expr) -> Expr:
+        return e.subs({v: own[v.name] for v in e.variables() if own.get(v.name, v) is not v})
+
+    return {b.name: with_sizes(b, known) for b in program.buffers}
 
 
 def _with(x: _T, **fields: object) -> _T:

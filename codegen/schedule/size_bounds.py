@@ -35,16 +35,17 @@ def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
             raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
     for w in where:
         _satisfiable(w, dims, ends)
-    mapping = {v: _within(n, *_meet(v, ends[n])) for n, v in dims.items() if n in ends}
+    bounded = {v: Var(n, *_meet(v, ends[n])) for n, v in dims.items() if n in ends}
+    mapping = {v: as_expr(b.lo if b.lo is not None and b.lo == b.hi else b) for v, b in bounded.items()}
     tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
     statements = tuple(
         replace(s, value=substitute(s.value, mapping), ranges=tuple((i, e.subs(mapping)) for i, e in s.ranges))
         for s in op.statements
     )
     return replace(
-        op, dims=tuple(Var(v.name, *_meet(v, ends[v.name])) if v.name in ends else v for v in op.dims),
+        op, dims=tuple(bounded.get(v, v) for v in op.dims),
         derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
-        conditions=tuple((c.subs(mapping) if c.variables().isdisjoint(mapping) else c, text) for c, text in conditions),
+        conditions=tuple((c.subs(bounded), text) for c, text in conditions),
     )  # fmt: skip
 
 
@@ -58,11 +59,6 @@ def without_decided_bounds(decl: syntax.ScheduleDecl, known: Mapping[str, int]) 
         elif any((c.constant or 0) < 0 for c in _slack(w, index_term(w.left, table), index_term(w.right, table))):
             return None
     return replace(decl, where=tuple(left))
-
-
-def _within(name: str, low: int | None, high: int | None) -> Expr:
-    """What stands for a size of which the ends are known: the number itself where they are the same."""
-    return as_expr(low if low is not None and low == high else Var(name, low, high))
 
 
 def _names(e: syntax.Expr) -> set[str]:

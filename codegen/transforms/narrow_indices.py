@@ -16,7 +16,7 @@ from ...dsl.support.memoised import IdentityMemo
 from ..analysis.divisibility import factors
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
-from ..ir.tile_visitors import expressions, map_own, statements
+from ..ir.tile_visitors import expressions, map_own, statements, with_sizes
 
 MOST = 1 << 30  # elements: the most of a size, so that the sum of a size and a tile stays below 2**31 [fact: i32]
 
@@ -34,7 +34,8 @@ def narrow_indices(program: Program) -> tuple[Program, tuple[Expr, ...]]:
     lets = tuple((_same(v, sizes), e.subs(sizes)) for v, e in program.lets)
     names = {v.name for v in (*dims, *(v for v, _ in lets))} | {b.name for b in program.buffers}
     whole: dict[Fn, Expr] = {}
-    for f in dict.fromkeys(f for x in program.launches for f in _products(x, frozenset((*dims, *(v for v, _ in lets))))):
+    open_sizes = frozenset((*program.dims, *(v for v, _ in program.lets)))
+    for f in dict.fromkeys(f for x in program.launches for f in _products(x, open_sizes)):
         product = Expr(((f, 1),))
         parts = sorted(v.name for v in product.variables())
         name = ("" if all(len(x) == 1 for x in parts) else "_").join(parts)
@@ -138,7 +139,7 @@ def _ended(v: Var, *mosts: Expr) -> Var:
 
 
 def _with(body: tuple[Stmt, ...], ends: _Ends) -> tuple[Stmt, ...]:
-    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
+    """The statements with the variables as they are known."""
     out: list[Stmt] = []
     for s in body:
         s = map_own(s, ends.of)
@@ -148,7 +149,7 @@ def _with(body: tuple[Stmt, ...], ends: _Ends) -> tuple[Stmt, ...]:
             case For():
                 s = replace(s, var=_same(s.var, ends.known), body=_with(s.body, ends))
             case Alloc():
-                s = replace(s, body=_with(s.body, ends))
+                s = replace(s, buffer=with_sizes(s.buffer, ends.of), body=_with(s.body, ends))
             case If():
                 s = replace(s, body=_with(s.body, ends), orelse=_with(s.orelse, ends))
         out.append(s)

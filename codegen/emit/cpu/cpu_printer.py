@@ -24,7 +24,7 @@ from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
 from ...analysis.register_buffers import is_register, register_memories
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
-from ...ir.tile_visitors import statements
+from ...ir.tile_visitors import buffers_in, statements
 from ...name_mangling import NameSupply, mangle
 from ...targets import MACHINES, NATIVE
 from ..c.c_expr import ELEMENTS, SUM, Helper, storage
@@ -90,19 +90,19 @@ class _Printer:
         self.names.fresh(symbol(program))
         self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
-        self.size: dict[Var, str] = {v: self.names.fresh(v.name) for v in sizes}
+        self.size = {v.name: self.names.fresh(v.name) for v in sizes}
         kept = [b for b in program.buffers if b.kind == "workspace"]
         self.kept = [ArenaSlot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
         self.slots: list[ArenaSlot] = []
         self.threaded = False
         self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each launch: the line above it, and its lines
-        self.plain = IndexPrinter(lambda v: f"call.{self.size[v]}", self.index_need)
+        self.plain = IndexPrinter(lambda v: f"call.{self.size[v.name]}", self.index_need)
         self.on_dims = IndexPrinter(self._size_name, self.index_need)
 
     def _size_name(self, v: Var) -> str:
-        if v not in self.size:
+        if v.name not in self.size:
             raise InternalError(f"the size of a buffer depends on {v}, which the call does not know")
-        return f"call.{self.size[v]}"
+        return f"call.{self.size[v.name]}"
 
     def index_need(self, name: str) -> None:
         self.needs[Helper(name)] = None
@@ -121,8 +121,8 @@ class _Printer:
         text = SourceText(lambda v: self._outside(v, text, plan), self.index_need)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
-        text.constants = set(self.size)
-        ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
+        text.constants = {*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite)}
+        ctx = EmissionContext(program, lanes, text, buffers_in(program), self.needs)
         ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:
             ctx.emitted_names[b.name] = self.field[b.name]
@@ -162,9 +162,10 @@ class _Printer:
 
     def _outside(self, v: Var, text: SourceText, plan: CpuLaunchPlan) -> str:
         """Sizes come from the call; the thread's number from the code that runs the launch."""
-        if v in self.size:
-            text.scopes[0].decls.append(Declaration("int64_t", self.size[v], f"args->{self.size[v]}", const=True))
-            return self.size[v]
+        if v.name in self.size:
+            size = self.size[v.name]
+            text.scopes[0].decls.append(Declaration("int64_t", size, f"args->{size}", const=True))
+            return size
         if plan.threads and v == plan.threads.var:
             return "core"
         raise InternalError(f"the variable {v} is not bound")
@@ -212,7 +213,7 @@ class _Printer:
         return [ExprStatement(f"m_barrier({self._finite(plan.threads)})", " ".join(s.why.split()))]
 
     def _finite(self, u: Units) -> str:
-        return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
+        return f"args->{self.size[next(v.name for level, v in self.program.finite if level == u.level)]}"
 
     def _meets(self, launch: Launch, plan: CpuLaunchPlan) -> str:
         """The barrier of the threads: a member with their number if fewer may come, because nothing else depends on it; or
@@ -238,7 +239,7 @@ class _Printer:
 
     def _counted(self, launches: list[dict]) -> None:
         """`counts`: the number of units, in launches before which it changes."""
-        names = [self.size[v] for level, v in self.program.finite if self._together(level)]
+        names = [self.size[v.name] for level, v in self.program.finite if self._together(level)]
         many = False
         for x in launches:
             x["counts"] = names[0] if many != (x["shares"] == "SHARES") else ""
@@ -320,7 +321,7 @@ class _Printer:
         slots = [*self.kept, *(s for s in self.slots if not s.private), *(s for s in self.slots if s.private)]
         sizes = {s.where: f"{s.buffer.dtype.bytes} * ({self.on_dims.text(s.buffer.size)})" for s in slots}
         named = {s.start for s in slots}  # ends that others begin at
-        lets = [(self.size[v], self.plain.text(e)) for v, e in program.lets]
+        lets = [(self.size[v.name], self.plain.text(e)) for v, e in program.lets]
         conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
         serial_when = [self.plain.text(e, SUM) for e in self.serial_when]
         # Last: what is printed above may need helpers.
@@ -344,8 +345,8 @@ class _Printer:
                 arguments=[(self.field[b.name], f"{'const ' if b.kind == 'input' else ''}{_element(b)}*") for b in args],
                 workspaces=[(b, self.field[b.name], _element(b)) for b in program.buffers if b.kind == "workspace"],
                 sizes=list(self.size.values()),
-                dims=[self.size[v] for v in program.dims],
-                finite=[(self.size[v], "threads" if self._together(level) else "1") for level, v in program.finite],
+                dims=[self.size[v.name] for v in program.dims],
+                finite=[(self.size[v.name], "threads" if self._together(level) else "1") for level, v in program.finite],
                 lets=lets,
                 conditions=conditions,
                 kept=self.kept,

@@ -18,7 +18,7 @@ from ...abi import programs, symbol
 from ...analysis.register_buffers import is_register
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
-from ...ir.tile_visitors import statements
+from ...ir.tile_visitors import buffers_in, statements
 from ...name_mangling import NameSupply, mangle
 from ..c.c_expr import ELEMENTS, Helper, storage
 from ..c.c_text import INDENT, PrintedLine, print_statements, print_texts, printed_spans
@@ -68,15 +68,15 @@ class GpuPrinter:
             self.names.fresh(own)
         self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
-        self.size = {v: self.names.fresh(v.name) for v in sizes}
+        self.size = {v.name: self.names.fresh(v.name) for v in sizes}
         self.host = IndexPrinter(self._size_name, self._need)
         self.kernels: list[KernelSource] = []
         self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each kernel: the line above it, and its lines
 
     def _size_name(self, v: Var) -> str:
-        if v not in self.size:
+        if v.name not in self.size:
             raise InternalError(f"a value of the host depends on {v}, which the call does not know")
-        return self.size[v]
+        return self.size[v.name]
 
     def _need(self, name: str) -> None:
         self.needs[Helper(name)] = None
@@ -86,17 +86,18 @@ class GpuPrinter:
     def launch(self, launch: Launch, program: Program) -> dict:
         """`program`: the one of `abi.programs` whose launch it is."""
         plan = launch_geometry(program, launch)
-        launch = name_tile_counts(launch, plan.blocks, frozenset(self.size), _MOST_BLOCKS)
+        known = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
+        launch = name_tile_counts(launch, plan.blocks, frozenset(known), _MOST_BLOCKS)
         text = SourceText(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
-        text.constants = set(self.size)
+        text.constants = set(known)
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
         assert isinstance(text.index, GpuIndex)
         # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
         lanes = analyse_lanes(program, launch, None, 1)
-        ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
+        ctx = GpuContext(program, lanes, text, buffers_in(program), self.needs)
         everything = statements(launch.body)
         allocs = [s for s in everything if type(s) is Alloc]
         ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
@@ -128,8 +129,8 @@ class GpuPrinter:
         self.bodies.append((f"{name}(", lines))
         buffers = [b for b in program.buffers if self.field[b.name] in used]
         ones = {v: as_expr(1) for _, v in program.finite}
-        given = [v for v, n in self.size.items() if n in used and v not in ones]
-        sizes = [(self.size[v], v in short) for v in given]
+        given = [v for v in known if self.size[v.name] in used and v not in ones]
+        sizes = [(self.size[v.name], v in short) for v in given]
         passed = (*(self.field[b.name] for b in buffers), *(f"(int){n}" if cut else n for n, cut in sizes))
         grid = plan.grid.subs(ones)
         self.kernels.append(KernelSource(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
@@ -169,8 +170,8 @@ class GpuPrinter:
 
     def _outside(self, v: Var, text: SourceText, plan: LaunchGeometry) -> str:
         """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
-        if v in self.size:
-            return self.size[v]
+        if v.name in self.size:
+            return self.size[v.name]
         for units, number in ((plan.blocks, self.spelling.block), (plan.threads, self.spelling.thread)):
             for i, u in enumerate(units):
                 if u.var != v:
@@ -287,7 +288,7 @@ class GpuPrinter:
             prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels, choice=choice,
             bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
             arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
-            dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
+            dims=[self.size[v.name] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
         )  # fmt: skip
 
     def _prelude(self, helpers: list[Helper], kernels: list[dict]) -> str:
@@ -340,7 +341,7 @@ class GpuPrinter:
             stmts.append(Declaration(kind, self.field[b.name], f"({kind})args[{i}]"))
         known = [(v, f"dims[{i}]") for i, v in enumerate(program.dims)] + [(v, "1") for _, v in program.finite]
         known += [(v, self.host.text(e)) for v, e in program.lets]
-        sizes: list[Statement] = [Declaration("int64_t", self.size[v], shown, const=True) for v, shown in known]
+        sizes: list[Statement] = [Declaration("int64_t", self.size[v.name], shown, const=True) for v, shown in known]
         stmts += sizes
         for i, (e, why) in enumerate(program.conditions):
             failed = ExprStatement(f"return {100 + i}", " ".join(why.split()))

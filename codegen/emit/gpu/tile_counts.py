@@ -59,13 +59,22 @@ class _Counts:
         self.counted, self.whole = counted, whole
         self.given = {v: as_expr(v) for v in counted} | plain
         self.done: IdentityMemo[Fn, Expr] = IdentityMemo()
+        self.ended: dict[Var, Var] = {}
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(map(self.statement, body))
 
     def statement(self, s: Stmt) -> Stmt:
-        own = map_own(s, self.named)
-        return _ended(own) if isinstance(own, Let) else map_bodies(own, self.body)
+        own = map_own(s, lambda e: self.named(e.renamed(self.ended)))
+        return self.end(own) if isinstance(own, Let) else map_bodies(own, self.body)
+
+    def end(self, s: Let) -> Let:
+        """Names of tiles have the ends that the numbers of tiles give them."""
+        last = None if s.extent is None else s.extent.interval[1]
+        if last is None or (s.var.hi is not None and s.var.hi < last):
+            return s
+        self.ended[s.var] = ended = Var(s.var.name, s.var.lo, max(last - 1, s.var.lo or 0))
+        return replace(s, var=ended)
 
     def named(self, e: Expr) -> Expr:
         """The same object where no quotient or the like is of what is counted."""
@@ -99,14 +108,6 @@ def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:
         if by and c and by % c == 0 and (Expr(((g, 1),)) + (by // c - 1)) // (by // c) == Expr(((f, 1),)):
             return (name + (by // c - 1)) // (by // c)
     return None
-
-
-def _ended(s: Let) -> Let:
-    """Names of tiles have the ends that the numbers of tiles give them."""
-    last = None if s.extent is None else s.extent.interval[1]
-    if last is None or (s.var.hi is not None and s.var.hi < last):
-        return s
-    return replace(s, var=Var(s.var.name, s.var.lo, max(last - 1, s.var.lo or 0)))
 
 
 def _factors(count: Expr) -> tuple[Atom, ...]:
