@@ -12,6 +12,7 @@ A loop other than the innermost may become the vector's if no two iterations sto
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
@@ -141,7 +142,12 @@ def may_be_inner(nest: StoreNest, x: NestLoop, buffer: Buffer) -> bool:
 
 def linear_address(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
     """The linear address, in elements."""
-    return linear_combination([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, buffer.strides, strict=True)], 0)
+    return _address(coords, buffer.strides)
+
+
+@lru_cache(maxsize=1 << 12)  # the latest ones: passes, and programs for other sizes, ask for the same
+def _address(coords: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Expr:
+    return linear_combination([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, strides, strict=True)], 0)
 
 
 def first_and_step(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:

@@ -5,34 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.index.expr import Atom, Expr
-from ...dsl.index.simplify import linear_combination
+from ..analysis.loop_nest import linear_address
 from ..ir.tile_ir import Buffer
 from .c.c_expr import storage
 from .emission_context import EmissionContext
 
 
-def linear_address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
-    """The linear address in elements, as the program has it."""
-    key = (id(buffer), id(coords))
-    found = ctx.addresses.get(key)
-    if found is None:
-        parts = zip(coords, buffer.strides, strict=True)
-        total = linear_combination([(_product(ctx, c, s), 1) if s.terms else (c, s.const) for c, s in parts], 0)
-        found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
-    return found[0]
-
-
-def _product(ctx: EmissionContext, c: Expr, s: Expr) -> Expr:
-    """A coordinate times a stride. Equal arguments give the same object, because substitution remembers by identity."""
-    found = ctx.products.get((id(c), id(s)))
-    if found is None:
-        found = ctx.products[id(c), id(s)] = (c * s, c, s)
-    return found[0]
-
-
 def address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     """The linear address in elements, with Lets and unrolled loops substituted."""
-    return ctx.substitute(linear_address(ctx, buffer, coords))
+    return ctx.substitute(linear_address(buffer, tuple(coords)))
 
 
 def pointer_and_index(ctx: EmissionContext, buffer: Buffer, e: Expr) -> tuple[str, str]:

@@ -10,10 +10,9 @@ from functools import partial
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
-from ...dsl.support.memoised import IdentityMemo
 from ...dsl.types import DType
 from ..ir.program import Program
-from ..ir.tile_ir import Buffer, Piece
+from ..ir.tile_ir import Buffer
 from .c.c_expr import ATOM, ELEMENTS, SCALARS, CExpr, Helper, storage
 from .c.c_tree import Assign, Block, Declaration, Directive, ExprStatement, For, If, Statement
 from .c.memo_substitution import MemoSubstitution
@@ -47,11 +46,6 @@ class EmissionContext:
     mask: LaneMask | None = None  # the lanes that take part, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     substitution: MemoSubstitution = field(default_factory=MemoSubstitution)
-    counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
-    numbers: dict[int, Expr] = field(default_factory=dict)
-    addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
-    products: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = field(default_factory=dict)  # of coordinates and strides
-    steps: IdentityMemo[Expr, Expr | None] = field(default_factory=IdentityMemo)  # of addresses, from lane to lane
     emitted_names: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
     false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
@@ -64,7 +58,6 @@ class EmissionContext:
     prefetched: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
-    elements: IdentityMemo[Piece, list[tuple[Expr, ...]]] = field(default_factory=IdentityMemo)  # of operands
 
     # ------------------------------------------------------------ index expressions
 
@@ -73,15 +66,7 @@ class EmissionContext:
         if not e.terms:
             return e
         e = self.substitution(e, self.env)
-        return e if self.sub_vector is None else self.substitution(e, self._counted(self.sub_vector))
-
-    def _counted(self, share: int) -> dict[Var, Expr]:
-        """The lane as it is counted within a share of the lanes."""
-        found = self.counted.get(share)
-        if found is None:
-            var, part, width = self.lanes.var, self.lanes.part, self.lanes.width // self.sub_vectors
-            found = self.counted[share] = {} if var is None or part is None else {var: part + share * width}
-        return found
+        return e if self.sub_vector is None else self.substitution(e, self.lanes.counted[self.sub_vector])
 
     @property
     def lane(self) -> Var | None:
@@ -118,24 +103,15 @@ class EmissionContext:
         """The number of lanes that take part, if it is the first ones and not all do."""
         return self.mask.count if isinstance(self.mask, FirstLanes) else None
 
-    def number(self, n: int) -> Expr:
-        """Always the same object for a number."""
-        if n not in self.numbers:
-            self.numbers[n] = as_expr(n)
-        return self.numbers[n]
-
     def index_text(self, e: Expr) -> str:
         """An index expression as an operand."""
         return self.text.index.text(self.substitute(e), ATOM)
-
-    def plus(self, e: Expr, n: int) -> Expr:
-        return e + n if e.terms else self.number(e.const + n)
 
     def varies(self, e: Expr) -> bool:
         return not self.in_lane and not self.lanes.numbers.isdisjoint(e.variables())
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return self.substitution(e, dict.fromkeys(self.lanes.numbers, self.number(lane)))
+        return self.substitution(e, dict.fromkeys(self.lanes.numbers, as_expr(lane)))
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Helper(name, element, self.width if vector else 1)] = None
@@ -362,7 +338,7 @@ class EmissionContext:
         if self.sub_vectors > 1:
             self.sub_vector = share or 0
         self.in_lane, self.fixed_lane = True, lane
-        before, here = self.env, {self.lanes.var: self.number((self.sub_vector or 0) * self.width + lane)}
+        before, here = self.env, {self.lanes.var: as_expr((self.sub_vector or 0) * self.width + lane)}
         self.env = {v: self.substitution(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
         yield
         self.env = before

@@ -18,10 +18,10 @@ def instr_name(instr: Instr) -> str:
     return f"i__{instr.name}"
 
 
-def element_coords(ctx: EmissionContext, piece: Piece) -> list[tuple[Expr, ...]]:
-    """The coordinates of each element of an operand; always the same objects."""
+def element_coords(piece: Piece) -> list[tuple[Expr, ...]]:
+    """The coordinates of each element of an operand."""
     c = piece.coords
-    return ctx.elements.of(piece, lambda piece: [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)])
+    return [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)]
 
 
 def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> list[str]:
@@ -30,7 +30,7 @@ def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> l
     if piece.buffer not in ctx.lanes.registers and not loaded:
         return [pointer_text(ctx, piece.buffer, piece.coords)]
     out = []
-    for place in element_coords(ctx, piece):
+    for place in element_coords(piece):
         text, vector = load(ctx, piece.buffer, place)
         if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
             text = splat(ctx, storage(operand.dtype), CExpr(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))

@@ -61,6 +61,12 @@ class LaneInfo:
         return None if self.var is None else Var(self.var.name, 0, self.width // self.sub_vectors - 1)
 
     @cached_property
+    def counted(self) -> list[dict[Var, Expr]]:
+        """What the lane's number is in each hardware vector."""
+        var, part, width = self.var, self.part, self.width // self.sub_vectors
+        return [{} if var is None or part is None else {var: part + n * width} for n in range(self.sub_vectors)]
+
+    @cached_property
     def numbers(self) -> frozenset[Var]:
         """The variables that are a lane's number, among all lanes or within one hardware vector."""
         return frozenset([v for v in (self.var, self.part) if v is not None])

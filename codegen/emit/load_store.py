@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.device import Instr
-from ...dsl.index.expr import Expr, Fn, Var
+from ...dsl.index.expr import Expr, Var, as_expr
 from ..ir.tile_ir import Buffer
 from .addressing import address, element_text, lane_pointer, pointer_and_index
 from .c.c_expr import ATOM, BOOL, COMPARE, CExpr, storage
@@ -26,22 +26,14 @@ BESIDE = (1, 2)
 def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
     """How much an address grows from one lane to the next; None when that differs."""
     if not ctx.varies(e):
-        return ctx.number(0)
-    return ctx.steps.of(e, lambda e: _lane_step(ctx, e))
-
-
-def _lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
+        return as_expr(0)
     var = ctx.lane
     assert var is not None
-    if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
-        return ctx.number(e.coefficient(var))
+    if all(type(a) is Var or var not in a.variables() for a, _ in e.terms):
+        return as_expr(e.coefficient(var))
     first = ctx.at_lane(e, 0)
     step = ctx.at_lane(e, 1) - first
     return step if e == first + step * var else None
-
-
-def _variables(f: Fn) -> frozenset[Var]:
-    return frozenset().union(*(a.variables() for a in f.args))
 
 
 def _lanes(ctx: EmissionContext, e: Expr) -> list[Expr]:

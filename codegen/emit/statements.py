@@ -124,7 +124,7 @@ class StatementPrinter:
         self._comment(s.span)
         if trips == 1 or (trips is not None and self._is_written_out(s)):
             first = [start + step * i for i in range(trips)] if start.terms else None
-            return self._iterations(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
+            return self._iterations(s, first or [as_expr(start.const + i * step.const) for i in range(trips)])
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         mark = len(text.body)

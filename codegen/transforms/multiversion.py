@@ -12,7 +12,6 @@ from ..analysis.divisibility import product
 from ..ir.program import Program
 from ..ir.tile_ir import Needs
 from .narrow_indices import narrow_indices
-from .vectorize.address_cache import Addresses
 from .vectorize.vectorizer import VectorizedProgram, vectorize_program
 
 
@@ -20,12 +19,11 @@ def vectorize_accesses(program: Program, unaligned: Program | None) -> tuple[Pro
     """The program with vector accesses, and notes. Where these need something of a call, `instead` has those that need nothing.
 
     `unaligned`: the program for calls whose sizes are not as needed; None: the same."""
-    addresses = Addresses()
-    aligned = vectorize_program(program, True, addresses)
+    aligned = vectorize_program(program, True)
     needs = _needs(aligned)
     if needs is None:
         return aligned.program, aligned.notes
-    other = vectorize_program(unaligned if unaligned is not None and needs.conds else program, False, addresses).program
+    other = vectorize_program(unaligned if unaligned is not None and needs.conds else program, False).program
     launches = tuple(replace(x, name=f"{x.name}_any") for x in other.launches)
     return replace(aligned.program, needs=needs, instead=replace(other, launches=launches)), aligned.notes
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.support.fast_replace import replace
-from ...dsl.support.memoised import IdentityMemo
 from ..analysis.divisibility import factors
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
@@ -99,24 +98,18 @@ def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> La
 
 
 class _Ends:
-    """Variables as they are known, and the expressions of a launch with them, each made once."""
+    """Variables as they are known, and the expressions of a launch with them."""
 
     def __init__(self, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
         self.known, self.whole = dict(sizes), whole
-        self._met: set[Var] = set()
-        self._done: IdentityMemo[Expr, Expr] = IdentityMemo()
 
     def of(self, e: Expr) -> Expr:
-        return self._done.of(e, lambda e: e.subs(self.known, self.whole))
+        return e.subs(self.known, self.whole)
 
     def learn(self, v: Var, *mosts: Expr) -> None:
-        """Where nothing new is known of a variable, what it is in stays the object that it is."""
         ended = _ended(v, *mosts)
-        if ended.hi != v.hi or v in self.known:
+        if ended is not v:
             self.known[v] = as_expr(ended)
-            if v in self._met:
-                self._done.clear()  # expressions that had another variable of that name
-        self._met.add(v)
 
 
 def _collect(body: tuple[Stmt, ...], ends: _Ends) -> None:

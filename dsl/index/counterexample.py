@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..support.memoised import IdentityMemo, memoised
+from ..support.memoised import memoised
 from .expr import OF_INTEGERS, Expr, Fn, Var, evaluated
 
 _STEPS = 24
@@ -78,8 +78,7 @@ class _Search:
     def start(self, near: Mapping[str, int]) -> bool:
         """Whether there is anything to start with."""
         self.numbers: dict[Var, int] = {}
-        self.variables: list[Var | None] = []  # by number; no function
-        self.numbers_of_functions: IdentityMemo[Fn, int] = IdentityMemo()
+        self.numbers_of_functions: dict[Fn, int] = {}
         self.ends: list[tuple[float, float]] = []  # by number: the interval of a variable
         self.functions: dict[int, tuple[Callable[..., int], list[_Sum]]] = {}  # by number: what is computed of which sums
         self.within: dict[int, list[int]] = {}  # by number: the functions that have the variable
@@ -114,12 +113,8 @@ class _Search:
                 if (a := self.numbers.get(atom, -1)) < 0:
                     self.numbers[atom] = a = len(self.ends)
                     self.ends.append(self._ends_of(atom))
-                    self.variables.append(atom)
-                elif self.variables[a] is not atom:  # of equal variables one may tell more than another
-                    (low, high), (low2, high2) = self.ends[a], self._ends_of(atom)
-                    self.ends[a] = max(low, low2), min(high, high2)
-            else:
-                a = self.numbers_of_functions.of(atom, self._function)  # type: ignore[arg-type]
+            elif (a := self.numbers_of_functions.get(atom, -1)) < 0:  # type: ignore[arg-type]
+                self.numbers_of_functions[atom] = a = self._function(atom)  # type: ignore[arg-type, index]
             terms.append((a, k))
         return e.const, terms
 
@@ -133,7 +128,6 @@ class _Search:
         computed = OF_INTEGERS[f.kind], [self._numbered(x) for x in f.args]
         a = len(self.ends)
         self.ends.append((-_INFINITE, _INFINITE))
-        self.variables.append(None)
         self.functions[a] = computed
         for v in f.variables():
             self.within.setdefault(self.numbers[v], []).append(a)

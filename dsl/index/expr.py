@@ -9,19 +9,25 @@ An `Expr` is a linear form `sum(coefficient * atom) + const`; an atom is a `Var`
 
 Building an expression simplifies it, and never changes its value for any values of the variables inside their intervals.
 
-BY_NAME: variables are equal when their names are. Intervals are facts about a variable, not part of it; therefore nothing here
-may be cached under a key of expressions only. Results that depend on intervals are cached on the instance.
+ONE_OBJECT: there is one object for each variable, function and expression, as long as anything refers to it. Equal means
+identical, so a dictionary by expression may keep anything. The interval of a variable is part of it: variables of one name and
+different intervals are different.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Union
+from typing import Any, Final, TypeVar, Union
+from weakref import WeakValueDictionary
 
+from ..support.forks import ForkLock
 from . import intervals
 from .intervals import Interval
+
+_T = TypeVar("_T")
 
 
 class _Arithmetic:
@@ -61,42 +67,15 @@ class _Arithmetic:
         return rules.mod(as_expr(other), as_expr(self))  # type: ignore[arg-type]
 
 
-_Name = object if TYPE_CHECKING else str  # what else texts can do is not for use
+_TABLE: WeakValueDictionary[tuple, Any] = WeakValueDictionary()  # ONE_OBJECT: by what each object is made of
+_found = _TABLE.get
+_lock = ForkLock()
 
-# A variable's name and interval: what is known of it, which is not part of it (BY_NAME).
-Known = tuple[str, Union[int, None], Union[int, None]]  # noqa: UP007 - evaluated at run time
 
-
-class Var(_Arithmetic, _Name):
-    """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded.
-
-    It is its name, with what is known of it (BY_NAME): compared and hashed as names are, and as fast.
-    """
-
-    name: str
-    lo: int | None
-    hi: int | None
-    interval: Interval
-    known: Known
-    _expr: Expr | None = None  # see `as_expr`
-
-    __match_args__ = ("name", "lo", "hi")
-
-    def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
-        self = super().__new__(cls, name)  # type: ignore[call-arg]
-        self.name, self.lo, self.hi = name, lo, hi
-        self.interval, self.known = (lo, hi), (name, lo, hi)
-        return self
-
-    @property
-    def _key(self) -> tuple:
-        return 0, self.name
-
-    def __reduce__(self):
-        return Var, (self.name, self.lo, self.hi)
-
-    def __repr__(self) -> str:
-        return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
+def _only(key: tuple, new: _T) -> _T:
+    """The object of that key: this one, if no other thread made one."""
+    with _lock.held():
+        return _TABLE.setdefault(key, new)
 
 
 class LazyProperty:
@@ -109,19 +88,15 @@ class LazyProperty:
         self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        value = self.compute(instance)
-        setattr(instance, self.name, value)
-        return value
+        return instance.__dict__.setdefault(self.name, self.compute(instance))  # of two threads the first counts
 
 
-class _Cached:
-    """Immutable (a type checker holds it); the hash, the sort key and other results are computed once an instance."""
+class _Node:
+    """Immutable (a type checker holds it); what is asked of it is computed once."""
 
     @LazyProperty
     def _key(self) -> tuple:
         raise NotImplementedError
-
-    _hash: int | None = None  # once it was asked for
 
     @LazyProperty
     def memos(self) -> dict[Callable[..., Any], Any]:
@@ -129,32 +104,60 @@ class _Cached:
         return {}
 
 
-class Fn(_Cached):
+class Var(_Arithmetic):
+    """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded."""
+
+    name: str
+    lo: int | None
+    hi: int | None
+    interval: Interval
+    _key: tuple  # the order of terms: by name
+    _expr: Expr | None = None  # see `as_expr`
+
+    __match_args__ = ("name", "lo", "hi")
+
+    def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
+        key = name, lo, hi
+        found = _found(key)
+        if found is not None:
+            return found
+        self = super().__new__(cls)
+        self.name, self.lo, self.hi = key
+        self.interval = lo, hi
+        self._key = 0, name, -math.inf if lo is None else lo, math.inf if hi is None else hi
+        return _only(key, self)
+
+    def __reduce__(self):
+        return Var, (self.name, self.lo, self.hi)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
+
+
+class Fn(_Node):
     """An atom that is a function of expressions. Made by the operators and functions below, which simplify; not by hand."""
 
     kind: Final[str]
     args: Final[tuple[Expr, ...]]
 
-    def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
-        self.kind, self.args = kind, args
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is Fn and self.kind == other.kind and self.args == other.args
-
-    def __hash__(self) -> int:
-        found = self._hash
-        if found is None:  # of the arguments' hashes, which are known; a key is nested as deep as it goes
-            found = self._hash = hash((self.kind, self.args))
-        return found
+    def __new__(cls, kind: str, args: tuple[Expr, ...]) -> Fn:
+        key = kind, args
+        found = _found(key)
+        if found is not None:
+            return found
+        self = super().__new__(cls)
+        self.kind, self.args = key
+        return _only(key, self)
 
     @LazyProperty
     def _key(self) -> tuple:
         return 1, self.kind, tuple([a._key for a in self.args])
 
     def __reduce__(self):
-        return Fn, (self.kind, self.args)  # the cached hash is not valid in another process
+        return Fn, (self.kind, self.args)
 
     def __repr__(self) -> str:
         return f"Fn({self})"
@@ -196,14 +199,20 @@ OF_INTEGERS: dict[str, Callable[..., int]] = {
 }
 
 
-class Expr(_Arithmetic, _Cached):
+class Expr(_Arithmetic, _Node):
     """`sum(coefficient * atom) + const`; `terms` are sorted and have no zero coefficient."""
 
     terms: Final[tuple[tuple[Atom, int], ...]]
     const: Final[int]
 
-    def __init__(self, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> None:
-        self.terms, self.const = terms, const
+    def __new__(cls, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> Expr:
+        key = terms, const
+        found = _found(key)
+        if found is not None:
+            return found
+        self = super().__new__(cls)
+        self.terms, self.const = key
+        return _only(key, self)
 
     # The same as `_Arithmetic`'s, for what most sums are of.
 
@@ -225,17 +234,6 @@ class Expr(_Arithmetic, _Cached):
         return rules.mul(self, as_expr(other))
 
     __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is Expr and self.const == other.const and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        found = self._hash
-        if found is None:
-            found = self._hash = hash((self.terms, self.const))
-        return found
 
     @LazyProperty
     def _key(self) -> tuple:
@@ -286,11 +284,6 @@ class Expr(_Arithmetic, _Cached):
                 found += a._variables  # type: ignore[union-attr]
         return frozenset(found)
 
-    @LazyProperty
-    def known(self) -> frozenset[Known]:
-        """What is known of the variables, which is not part of the expression."""
-        return frozenset([v.known for v in self._variables])
-
     def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
         """With variables replaced, all at once, and simplified anew.
 
@@ -338,11 +331,11 @@ def as_expr(x: Index) -> Expr:
 
 
 def number(n: int) -> Expr:
-    """An integer as an expression: small ones are always the same objects."""
+    """An integer as an expression."""
     return _NUMBERS.get(n) or Expr((), operator.index(n))
 
 
-_NUMBERS = {n: Expr((), n) for n in range(-256, 1025)}
+_NUMBERS = {n: Expr((), n) for n in range(-256, 1025)}  # small ones stay
 
 
 def xor(a: Index, b: Index) -> Expr:

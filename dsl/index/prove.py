@@ -5,9 +5,6 @@ sums of conditions, and `islpy`, exact for affine expressions with constant divi
 of variables, a symbolic divisor, xor) become a fresh variable with the facts known about it, so an answer may be "not proven"
 although a proof exists. The three answers are separate: True is a proof.
 
-BY_TEXT: queries are cached with the facts about their variables (`known_of`), which expressions do not contain. Queries for isl
-are cached by their text, which has these facts.
-
 SEEN: the same guard is queried many times with other facts: its last counterexample is tried first.
 
 NEAR: a point that satisfies some facts is often near one that satisfies more: a search starts at the latest point that was
@@ -24,7 +21,7 @@ from typing import Any
 
 from ..support.memoised import memoised
 from .counterexample import all_hold, feasible_point
-from .expr import ZERO, Atom, Expr, Fn, Known, LazyProperty, Var
+from .expr import ZERO, Atom, Expr, Fn, LazyProperty, Var
 from .isl_queries import facts_of, is_empty, text_of
 
 # The latest questions that are not answered again.
@@ -33,8 +30,7 @@ _REMEMBERED = 1 << 12
 # What was asked: whether a condition always holds, or whether several can hold at once.
 Asked = Expr | tuple[Expr, ...]
 
-# The latest point found where a condition is negative, or where several hold (SEEN). The variables' intervals are those of
-# another question.
+# The latest point found where a condition is negative, or where several hold (SEEN).
 _SEEN: dict[Asked, dict[str, int]] = {}
 
 # A condition that falls into more parts than this stays as it is.
@@ -48,8 +44,7 @@ _MOST_SUMS = 4000
 
 
 class Assumptions:
-    """Conditions that all hold (>= 0), and what is asked of them again and again. Equal with equal conditions, of variables of
-    which the same is known (BY_TEXT)."""
+    """Conditions that all hold (>= 0), and what is asked of them again and again. Equal with equal conditions."""
 
     def __init__(self, make: Callable[[], Iterable[Expr]] = tuple, outer: Assumptions | None = None) -> None:
         self.make, self.outer = make, outer
@@ -80,8 +75,8 @@ class Assumptions:
         return self._gathered("parts", lambda f: [part for c in f.new for part in conjuncts(c)])
 
     @LazyProperty
-    def known(self) -> frozenset[Known]:
-        return frozenset(self._gathered("known", lambda f: known_of(f.new)))
+    def variables(self) -> frozenset[Var]:
+        return frozenset(self._gathered("variables", lambda f: variables_of(f.new)))
 
     def _gathered(self, name: str, own: Callable[[Assumptions], Iterable[Any]]) -> tuple[Any, ...]:
         """What there is of it, outermost first: its own and what those around have, each asked once."""
@@ -95,25 +90,18 @@ class Assumptions:
 
     @LazyProperty
     def _hash(self) -> int:
-        return hash((self.conds, self.known))
+        return hash(self.conds)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Assumptions)
-            and self._hash == other._hash
-            and self.conds == other.conds
-            and self.known == other.known
-        )
+        return self is other or (isinstance(other, Assumptions) and self.conds == other.conds)
 
 
 def always(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    return _positive(cond) or _always(cond, _facts_of(context), cond.known)
+    return _positive(cond) or _always(cond, _facts_of(context))
 
 
 def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
@@ -123,22 +111,22 @@ def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
 def without_isl(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool | None:
     """As `always`, but isl is not asked, which may take a thousand times as long as all else: None where neither a proof nor a
     counterexample was found."""
-    return _positive(cond) or _without_isl(cond, _facts_of(context), cond.known)
+    return _positive(cond) or _without_isl(cond, _facts_of(context))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _without_isl(cond: Expr, facts: Assumptions, known: frozenset[Known]) -> bool | None:
-    return _answer(cond, facts, known, False)
+def _without_isl(cond: Expr, facts: Assumptions) -> bool | None:
+    return _answer(cond, facts, False)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _always(cond: Expr, facts: Assumptions, known: frozenset[Known]) -> bool:
-    return _answer(cond, facts, known, True) is True
+def _always(cond: Expr, facts: Assumptions) -> bool:
+    return _answer(cond, facts, True) is True
 
 
-def _answer(cond: Expr, facts: Assumptions, known: frozenset[Known], exact: bool) -> bool | None:
+def _answer(cond: Expr, facts: Assumptions, exact: bool) -> bool | None:
     seen = _SEEN.get(cond)
-    if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, known | facts.known):
+    if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, cond.variables() | facts.variables):
         return False
     parts = [c for c in conjuncts(cond) if not _positive(c)]
     quotients = _quotients(cond, facts.parts)
@@ -158,12 +146,12 @@ def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
     return any([_positive(c - f) for f in facts if not mine.isdisjoint(f.variables())])
 
 
-def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: frozenset[Known]) -> bool:
+def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], variables: frozenset[Var]) -> bool:
     """Whether the constraints hold where others did (SEEN)."""
     at: dict[str, int] = {}
-    for name, low, high in known:
-        at[name] = x = seen.get(name, low or 0)  # any value, where the variable made no difference
-        if (low is not None and x < low) or (high is not None and x > high):
+    for v in variables:
+        at[v.name] = x = seen.get(v.name, v.lo or 0)  # any value, where the variable made no difference
+        if (v.lo is not None and x < v.lo) or (v.hi is not None and x > v.hi):
             return False
     return all_hold(constraints, at)
 
@@ -210,20 +198,20 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
 
 def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Assumptions = ()) -> bool:
     """False when it is proven that every constraint and every `context` is >= 0 for no integers in the variables' intervals."""
-    return _feasible(tuple(constraints), _facts_of(context), known_of(constraints))
+    return _feasible(tuple(constraints), _facts_of(context))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _feasible(constraints: tuple[Expr, ...], facts: Assumptions, known: frozenset[Known]) -> bool:
+def _feasible(constraints: tuple[Expr, ...], facts: Assumptions) -> bool:
     seen = _SEEN.get(constraints)
-    if seen is not None and _holds_as_seen((*constraints, *facts.conds), seen, known | facts.known):
+    if seen is not None and _holds_as_seen((*constraints, *facts.conds), seen, variables_of(constraints) | facts.variables):
         return True
     return _solvable(constraints, facts, (), constraints) is not False
 
 
-def known_of(expressions: Iterable[Expr]) -> frozenset[Known]:
-    """What is known of the variables, which is not part of expressions."""
-    return frozenset().union(*[e.known for e in expressions])
+def variables_of(expressions: Iterable[Expr]) -> frozenset[Var]:
+    """The variables of several expressions."""
+    return frozenset().union(*[e.variables() for e in expressions])
 
 
 def _solvable(

@@ -34,7 +34,7 @@ def build(terms: dict[Atom, int], const: int) -> Expr:
     if not variables and not functions:
         return number(const)
     if len(variables) > 1:
-        variables.sort()  # by name
+        variables.sort(key=key_of)
     if functions and len(terms) > 1:
         merged = _merge(terms, functions)
         if merged is not None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 
 class ForkLock:
@@ -24,11 +24,9 @@ class ForkLock:
         elif hasattr(os, "register_at_fork"):
             os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Has it while the block runs."""
-        with self._lock:  # looked up once: a child that was forked in this block gives back what was taken
-            yield
+    def held(self) -> AbstractContextManager[bool]:
+        """For a block that has it. A child that was forked in the block gives back what was taken."""
+        return self._lock
 
     def renew(self) -> None:
         self._lock = threading.RLock()

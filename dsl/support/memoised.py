@@ -27,8 +27,8 @@ def memoised(function: Callable[[M], R]) -> Callable[[M], R]:
 
 
 class IdentityMemo(Generic[M, R]):
-    """Results by the object that they are of, for objects of which equal ones may have different results. As an expression has:
-    equal ones may differ in the intervals of their variables. The objects live as long as this does."""
+    """Results by the object that they are of, for objects that are hashed in depth, or of which equal ones may have different
+    results (1 == 1.0). The objects live as long as this does."""
 
     def __init__(self) -> None:
         self._results: dict[int, tuple[R, M]] = {}
@@ -39,6 +39,3 @@ class IdentityMemo(Generic[M, R]):
         if found is None:
             found = self._results[id(x)] = compute(x), x
         return found[0]
-
-    def clear(self) -> None:
-        self._results.clear()

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Atom, Expr, Fn, Var
-from ....dsl.support.memoised import IdentityMemo
 from .c_expr import ATOM, PRODUCT, SUM
 
 _E = TypeVar("_E")
@@ -22,11 +21,14 @@ class IndexPrinter:
 
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         self._name, self._needs = name, needs
-        self._shown: IdentityMemo[Any, Any] = IdentityMemo()
+        self._shown: dict[Any, Any] = {}
 
     def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
         """ONCE: the text that `show` gives for an expression or an atom."""
-        return self._shown.of(e, show)
+        found = self._shown.get(e)
+        if found is None:
+            found = self._shown[e] = show(e)
+        return found
 
     def close(self) -> None:
         """Nothing more is printed, see `Text.close`."""

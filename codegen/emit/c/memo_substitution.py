@@ -1,22 +1,16 @@
-"""Substitution in index expressions, memoised by node: unrolled statements differ in few nodes.
-
-The memo goes by identity: equal expressions may differ in their variables' intervals. So a number is substituted as the same
-object each time, and expressions of the same objects in the same form share one result.
-"""
+"""Substitution in index expressions, memoised by node: unrolled statements differ in few nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....dsl.index.expr import ZERO, Atom, Expr, Fn, Var
+from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.index.simplify import merge_terms, rebuild
 
 
 class MemoSubstitution:
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, ...], tuple[Expr, object, list[Expr | None]]] = {}
-        self._firsts: dict[int, tuple[Expr | Fn, Expr | Fn]] = {}  # what the key names is the second
-        self._made: dict[tuple, Expr | Fn] = {}
+        self._seen: dict[tuple[Expr | Fn | None, ...], Expr] = {}
 
     def __call__(self, e: Expr, env: Mapping[Var, Expr]) -> Expr:
         """`e.subs(env)`"""
@@ -27,28 +21,12 @@ class MemoSubstitution:
         here = [env.get(v) for v in x._variables]
         if here.count(None) == len(here):
             return None
-        key = (id(x), *map(id, here))  # one for each variable, known or not: which of them are known matters
+        key = (x, *here)  # one for each variable, known or not: which of them are known matters
         found = self._seen.get(key)
         if found is None:
-            if type(x) is Expr:
-                new = self._sum(x, env)
-            elif (first := self._first(x)) is not x:
-                new = self._once(first, env) or ZERO  # it has the same variables
-            else:
-                new = rebuild(x.kind, [self(a, env) for a in x.args])  # type: ignore[union-attr]
-            found = self._seen[key] = (new, x, here)  # what the key names stays alive
-        return found[0]
-
-    def _first(self, x: Expr | Fn) -> Expr | Fn:
-        """The first of all expressions of the same form in the same variables with the same intervals."""
-        found = self._firsts.get(id(x))
-        if found is None:
-            if type(x) is Expr:
-                made = (x.const, *[(id(a if type(a) is Var else self._first(a)), c) for a, c in x.terms])  # type: ignore[arg-type]
-            else:
-                made = (x.kind, *[id(self._first(a)) for a in x.args])  # type: ignore[union-attr]
-            found = self._firsts[id(x)] = (self._made.setdefault(made, x), x)
-        return found[0]
+            new = self._sum(x, env) if type(x) is Expr else rebuild(x.kind, [self(a, env) for a in x.args])  # type: ignore[union-attr]
+            found = self._seen[key] = new
+        return found
 
     def _sum(self, e: Expr, env: Mapping[Var, Expr]) -> Expr:
         kept: list[tuple[Atom, int]] = []

@@ -14,7 +14,7 @@ from typing import TypeVar
 from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.support.memoised import IdentityMemo, memoised
+from ....dsl.support.memoised import memoised
 from ...name_mangling import NameSupply
 from .c_text import line_of
 from .c_tree import Assign, Block, Declaration, ExprStatement, For, If, Statement
@@ -49,7 +49,6 @@ class SourceText:
         self.span: Span | None = None  # of the statement being printed
         self._outside = outside
         self._depth: dict[Var, int] = {}
-        self._depths: IdentityMemo[Fn | Expr, int] = IdentityMemo()  # until a variable's is another one
         self._named: dict[Var, str] = {}
         self.temps = 0  # how many there are
         self.index = index(self._name, needs)
@@ -99,7 +98,6 @@ class SourceText:
                 self._depth[v] = len(self.scopes) - 1
                 self._named[v] = self.fresh(v.name)
             if again:  # nothing was said of the others
-                self._depths.clear()
                 self.index.renamed()
         return len(self.scopes) - 1
 
@@ -133,7 +131,6 @@ class SourceText:
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
                 self._depth[v], self._named[v] = depth, name
-                self._depths.clear()
                 self.index.renamed()
 
     @contextmanager
@@ -165,7 +162,7 @@ class SourceText:
         """The innermost scope one of whose variables the atom depends on."""
         if type(atom) is Var:
             return self._depth.get(atom, 0)
-        return self._depths.of(atom, lambda e: max([self._depth.get(v, 0) for v in e.variables()], default=0))  # type: ignore[arg-type]
+        return max([self._depth.get(v, 0) for v in atom.variables()], default=0)
 
     def constant(self, atom: Atom) -> bool:
         """Whether it consists of sizes only."""

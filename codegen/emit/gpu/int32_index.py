@@ -14,7 +14,6 @@ from math import prod
 from operator import itemgetter
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var
-from ....dsl.support.memoised import IdentityMemo
 from ...ir.limits import INT_END
 from ..c.index_printer import IndexPrinter
 
@@ -25,8 +24,8 @@ class GpuIndex(IndexPrinter):
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         super().__init__(name, needs)
         self.bounds: dict[Var, int] = {}
-        self._known: IdentityMemo[Fn, int | None] = IdentityMemo()  # KNOWN
-        self._mosts: IdentityMemo[Fn, int | None] = IdentityMemo()
+        self._known: dict[Fn, int | None] = {}  # KNOWN
+        self._mosts: dict[Fn, int | None] = {}
 
     def learn(self, bounds: Mapping[Var, int | None]) -> None:
         """Absolute values that variables do not exceed; None: nothing is known any more."""
@@ -63,7 +62,9 @@ class GpuIndex(IndexPrinter):
     def _bound(self, atom: Atom) -> int | None:
         if type(atom) is Var:
             return self.bounds.get(atom)
-        return self._known.of(atom, self._bound_fn)  # type: ignore[arg-type]
+        if atom not in self._known:
+            self._known[atom] = self._bound_fn(atom)
+        return self._known[atom]
 
     def _bound_fn(self, atom: Fn) -> int | None:
         args = [self.bound(e) for e in atom.args]
@@ -89,7 +90,9 @@ class GpuIndex(IndexPrinter):
         """An upper bound on an atom whose text is an `int`; None if it is a 64-bit number."""
         if type(atom) is Var:
             return self.bounds.get(atom)
-        return self._mosts.of(atom, lambda f: None if self._wide(f) else self._of(f))  # type: ignore[arg-type]
+        if atom not in self._mosts:
+            self._mosts[atom] = None if self._wide(atom) else self._of(atom)
+        return self._mosts[atom]
 
     def _wide(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ....dsl.index.simplify import linear_combination, rebuild
 from ....dsl.support.fast_replace import replace
-from ....dsl.support.memoised import IdentityMemo
 from ...analysis.divisibility import factors
 from ...ir.tile_ir import For, Launch, Let, Stmt, Units
 from ...ir.tile_visitors import map_bodies, map_own, statements
@@ -58,7 +57,6 @@ class _Counts:
     def __init__(self, counted: frozenset[Var], plain: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
         self.counted, self.whole = counted, whole
         self.given = {v: as_expr(v) for v in counted} | plain
-        self.done: IdentityMemo[Fn, Expr] = IdentityMemo()
         self.ended: dict[Var, Var] = {}
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -84,10 +82,7 @@ class _Counts:
                 break
         else:
             return e
-        return linear_combination([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
-
-    def once(self, f: Fn) -> Expr:
-        return self.done.of(f, self.function)
+        return linear_combination([(as_expr(a) if type(a) is Var else self.function(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
 
     def function(self, f: Fn) -> Expr:
         found = self.whole.get(f) or _rounded(f, self.whole)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ....dsl.index.expr import Expr, Known, Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.index.prove import conjuncts
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
@@ -34,7 +34,7 @@ Owner = tuple[Expr, Expr | None]  # see `Access.owners`
 class AccessShape:
     """An access without names and conditions: all that are alike are one object (ALIKE).
 
-    numbered    the variables of loops and of the statement itself; their names are numbers, with their intervals
+    numbered    the variables of loops and of the statement itself; their names are numbers
     varying     the other ones that may differ between units
     """
 
@@ -52,11 +52,7 @@ class AccessShape:
 
 @lru_cache(maxsize=1 << 12)
 def _interned(
-    coords: tuple[Expr, ...],
-    owners: tuple[Owner, ...],
-    numbered: tuple[Var, ...],
-    varying: frozenset[Var],
-    known: frozenset[Known],  # of other variables than the numbered ones (BY_NAME)
+    coords: tuple[Expr, ...], owners: tuple[Owner, ...], numbered: tuple[Var, ...], varying: frozenset[Var]
 ) -> AccessShape:
     return AccessShape(coords, owners, numbered, varying)
 
@@ -153,11 +149,10 @@ class SharedAccess:
             of = [*coords, *[e for pair in self.owners for e in pair if e is not None]]
             there = {v.name: v for e in of for v in e.variables()}
             own = [*[t.var.name for t in self.loops], *sorted([name for name in there if name.startswith("$")])]
-            names = {v: Var(f"{n} {v.lo} {v.hi}", v.lo, v.hi) for n, v in enumerate([there[x] for x in own if x in there])}
-            known = frozenset([v.known for e in of for v in e.variables() if v not in names])
+            names = {v: Var(str(n), v.lo, v.hi) for n, v in enumerate([there[x] for x in own if x in there])}
             varying = frozenset([v for v in there.values() if v in self.varying and v not in names])
             coords = tuple([e.renamed(names) for e in coords])
-            self.bares[dims] = _interned(coords, _renamed(self.owners, names), tuple(names.values()), varying, known)
+            self.bares[dims] = _interned(coords, _renamed(self.owners, names), tuple(names.values()), varying)
         return self.bares[dims]
 
     def with_own_names(self, suffix: str) -> SharedAccess:

