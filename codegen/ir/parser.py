@@ -48,6 +48,7 @@ from .tile_ir import (
     Units,
     Wait,
 )
+from .tile_visitors import statements
 
 _HEAD = re.compile(r"^#[^\n]*", re.MULTILINE)  # a line of the schedule, of the program above it
 _FUNCTIONS = ("min", "max", "xor")
@@ -227,7 +228,7 @@ class _Reader:
                 outer = dict(self.types)
                 made = self.buffer(buffer, "local")
                 inner = self.body(body)
-                out = Alloc(made, inner, None, None if staging is None else self.staging(staging), outlined is not None)
+                out = Alloc(made, inner, None, None if staging is None else self.staging(staging, inner), outlined is not None)
                 self.types = outer
                 return out
             case "store":
@@ -250,10 +251,11 @@ class _Reader:
                 return Wait(str(parts[0]), int(parts[1]))
         raise AssertionError(tree.data)
 
-    def staging(self, tree: Any) -> Staging:
+    def staging(self, tree: Any, body: tuple[Stmt, ...]) -> Staging:
         copy, depth, loop, through = tree.children
-        # The loop is around the Alloc, or in what fills it: a variable is its name.
-        var = None if loop is None else self.variables.get(str(loop), Var(str(loop)))
+        # the loop is around the Alloc, or in what fills it
+        known = {s.var.name: s.var for s in statements(body) if isinstance(s, For)} | self.variables
+        var = None if loop is None else known.get(str(loop), Var(str(loop)))
         return Staging(int(copy), int(depth), var, through is not None)  # type: ignore[arg-type]
 
     def place(self, tree: Any) -> tuple[str, tuple[Expr, ...]]:

@@ -102,17 +102,6 @@ def with_sizes(b: Buffer, f: Callable[[Expr], Expr]) -> Buffer:
     return _with(b, shape=mapped(b.shape, f), strides=mapped(b.strides, f), size=f(b.size))
 
 
-def buffers_in(program: Program) -> dict[str, Buffer]:
-    """The buffers of a program by name, with the intervals that its launches know of sizes. Those in `Program.buffers` are
-    for all of the programs that a call may choose."""
-    own = {v.name: v for v in (*program.dims, *(v for v, _ in program.lets))}
-
-    def known(e: Expr) -> Expr:
-        return e.subs({v: own[v.name] for v in e.variables() if own.get(v.name, v) is not v})
-
-    return {b.name: with_sizes(b, known) for b in program.buffers}
-
-
 def _with(x: _T, **fields: object) -> _T:
     """The object with these fields; the same one where they are what it has."""
     has = x.__dict__

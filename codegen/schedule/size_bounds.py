@@ -45,7 +45,7 @@ def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
     return replace(
         op, dims=tuple(bounded.get(v, v) for v in op.dims),
         derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
-        conditions=tuple((c.subs(bounded), text) for c, text in conditions),
+        conditions=tuple((c.renamed(bounded), text) for c, text in conditions),
     )  # fmt: skip
 
 

@@ -30,10 +30,7 @@ def vectorize_accesses(program: Program, unaligned: Program | None) -> tuple[Pro
 
 def with_narrow_sizes(program: Program) -> Program:
     """Sizes of ordinary calls get an upper end where there is a program for the others."""
-    if program.needs is None:
-        return program
-    narrowed, ends = narrow_indices(program)
-    return replace(narrowed, needs=replace(program.needs, conds=(*program.needs.conds, *ends)))
+    return program if program.needs is None else narrow_indices(program)
 
 
 def in_each_version(transform: Callable[[Program], Program], program: Program) -> Program:

@@ -1,6 +1,6 @@
 """Sizes of ordinary calls get an upper bound, so that index arithmetic uses 32 bits where all its results provably fit.
 
-    narrow(program) -> program, conditions (>= 0) on sizes for which it was made
+    narrow_indices(program) -> program, whose needs have the conditions (>= 0) on sizes for which it was made
 
 Quantities that follow from sizes (numbers of units, trip counts, names of values) get the bounds that follow. A product of
 sizes that bounds loops or units, as for indices fused into one, is a size as well: it gets a name (`lets`), and a bound.
@@ -14,23 +14,24 @@ from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ..analysis.divisibility import factors
 from ..ir.program import Program
-from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
+from ..ir.tile_ir import Alloc, For, If, Launch, Let, Needs, Stmt, Units
 from ..ir.tile_visitors import expressions, map_own, statements, with_sizes
 
 MOST = 1 << 30  # elements: the most of a size, so that the sum of a size and a tile stays below 2**31 [fact: i32]
 
 
-def narrow_indices(program: Program) -> tuple[Program, tuple[Expr, ...]]:
-    sizes: dict[Var, Expr] = {}
+def narrow_indices(program: Program) -> Program:
+    narrow: dict[Var, Var] = {}
     conds: list[Expr] = []
     for v in (*program.dims, *(v for v, _ in program.lets)):
         if v.hi is None or v.hi > MOST:
-            sizes[v] = as_expr(Var(v.name, v.lo, MOST))
-            conds.append(MOST - as_expr(v))
-    if not sizes:
-        return program, ()
-    dims = tuple(_same(v, sizes) for v in program.dims)
-    lets = tuple((_same(v, sizes), e.subs(sizes)) for v, e in program.lets)
+            narrow[v] = made = Var(v.name, v.lo, MOST)
+            conds.append(MOST - as_expr(made))
+    if not narrow:
+        return program
+    dims = tuple(narrow.get(v, v) for v in program.dims)
+    lets = tuple((narrow.get(v, v), e.renamed(narrow)) for v, e in program.lets)
+    sizes = {v: as_expr(made) for v, made in narrow.items()}
     names = {v.name for v in (*dims, *(v for v, _ in lets))} | {b.name for b in program.buffers}
     whole: dict[Fn, Expr] = {}
     open_sizes = frozenset((*program.dims, *(v for v, _ in program.lets)))
@@ -43,10 +44,15 @@ def narrow_indices(program: Program) -> tuple[Program, tuple[Expr, ...]]:
         names.add(name)
         made = Var(name, 0, MOST)
         whole[f] = as_expr(made)
-        lets = (*lets, (made, product.subs(sizes)))
+        lets = (*lets, (made, product.renamed(narrow)))
         conds.append(MOST - as_expr(made))
     launches = tuple(_launch(x, sizes, whole) for x in program.launches)
-    return replace(program, dims=dims, lets=lets, launches=launches), tuple(conds)
+    # what the host computes before it chooses a program is not simplified
+    buffers = tuple(with_sizes(b, lambda e: e.renamed(narrow)) for b in program.buffers)
+    conditions = tuple((c.renamed(narrow), text) for c, text in program.conditions)
+    asked = program.needs or Needs()
+    needs = replace(asked, conds=(*(c.renamed(narrow) for c in asked.conds), *conds))
+    return replace(program, dims=dims, lets=lets, buffers=buffers, conditions=conditions, launches=launches, needs=needs)
 
 
 def _products(launch: Launch, sizes: frozenset[Var]) -> Iterator[Fn]:

@@ -35,11 +35,17 @@ def check_well_formed(program: Program, staged: bool = True) -> None:
     first = program
     for p in programs(program):
         _Checker(p, staged).program()
-        mine, theirs = ([(b.name, b.dtype, b.shape) for b in x.buffers if b.kind != "workspace"] for x in (first, p))
-        if mine != theirs or first.dims != p.dims:
+        mine, theirs = map(_arguments, (first, p))
+        if mine != theirs:
             raise Fault("malformed", f"{p.name} and its fallback have different arguments")
         if (p.needs is None) != (p.instead is None):
             raise Fault("malformed", f"{p.name} has needs without a fallback, or a fallback without needs")
+
+
+def _arguments(p: Program) -> tuple[list[tuple[str, ...]], list[str]]:
+    """As a caller sees them. The intervals of sizes are those that the program is for."""
+    buffers = [(b.name, str(b.dtype), *map(str, b.shape)) for b in p.buffers if b.kind != "workspace"]
+    return buffers, [v.name for v in p.dims]
 
 
 @dataclass

@@ -130,6 +130,9 @@ class Var(_Arithmetic):
     def __reduce__(self):
         return Var, (self.name, self.lo, self.hi)
 
+    def __lt__(self, other: Var) -> bool:
+        return self._key < other._key
+
     def __str__(self) -> str:
         return self.name
 

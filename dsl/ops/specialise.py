@@ -84,7 +84,8 @@ def _integer(name: str, value: object) -> int:
 
 
 def _substitute(op: Op, numbers: Mapping[str, int]) -> Op:
-    mapping: dict[Var, int | Expr] = {Var(n, None, None): x for n, x in numbers.items()}
+    mapping: dict[Var, int | Expr] = {Var(n, None, None): x for n, x in numbers.items()}  # parameters
+    mapping |= {v: numbers[v.name] for v in op.dims if v.name in numbers}
     conditions = []
     for c, text in op.conditions:
         try:

@@ -24,7 +24,7 @@ from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
 from ...analysis.register_buffers import is_register, register_memories
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
-from ...ir.tile_visitors import buffers_in, statements
+from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
 from ...targets import MACHINES, NATIVE
 from ..c.c_expr import ELEMENTS, SUM, Helper, storage
@@ -122,7 +122,7 @@ class _Printer:
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = {*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite)}
-        ctx = EmissionContext(program, lanes, text, buffers_in(program), self.needs)
+        ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:
             ctx.emitted_names[b.name] = self.field[b.name]

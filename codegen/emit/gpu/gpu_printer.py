@@ -18,7 +18,7 @@ from ...abi import programs, symbol
 from ...analysis.register_buffers import is_register
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
-from ...ir.tile_visitors import buffers_in, statements
+from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
 from ..c.c_expr import ELEMENTS, Helper, storage
 from ..c.c_text import INDENT, PrintedLine, print_statements, print_texts, printed_spans
@@ -97,7 +97,7 @@ class GpuPrinter:
         # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
         lanes = analyse_lanes(program, launch, None, 1)
-        ctx = GpuContext(program, lanes, text, buffers_in(program), self.needs)
+        ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         everything = statements(launch.body)
         allocs = [s for s in everything if type(s) is Alloc]
         ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
@@ -142,7 +142,7 @@ class GpuPrinter:
             "shared": space.total,
             "footprint": self._footprint(launch.name, allocs, plan),
             "parameters": [
-                *(self._parameter(b) for b in buffers),
+                *(self._parameter(b, program) for b in buffers),
                 *(f"{'int' if cut else 'int64_t'} {n}" for n, cut in sizes),
             ],
             "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
@@ -251,17 +251,10 @@ class GpuPrinter:
             self._need(barrier.partition("(")[0])
         return barrier
 
-    def _parameter(self, b: Buffer) -> str:
+    def _parameter(self, b: Buffer, program: Program) -> str:
         const = "const " if b.kind == "input" else ""
-        own = " __restrict__" if self._unaliased(b) else ""
+        own = " __restrict__" if _unaliased(b, program) else ""
         return f"{const}{ELEMENTS[storage(b.dtype)]}*{own} {self.field[b.name]}"
-
-    def _unaliased(self, b: Buffer) -> bool:
-        """An output may be the memory of an input of its type and shape; everything else is apart."""
-        if b.kind == "workspace":
-            return True
-        others = [x for x in self.program.buffers if {x.kind, b.kind} == {"input", "output"}]
-        return not any(x.dtype == b.dtype and x.shape == b.shape for x in others)
 
     # ------------------------------------------------------------ the whole
 
@@ -376,6 +369,14 @@ _F64 = {
     '__builtin_nan("")': "flt(INT64_C(0x7ff8000000000000))",
     "__builtin_inf()": "flt(INT64_C(0x7ff0000000000000))",
 }
+
+
+def _unaliased(b: Buffer, program: Program) -> bool:
+    """An output may be the memory of an input of its type and shape; everything else is apart."""
+    if b.kind == "workspace":
+        return True
+    others = [x for x in program.buffers if {x.kind, b.kind} == {"input", "output"}]
+    return not any(x.dtype == b.dtype and x.shape == b.shape for x in others)
 
 
 def _respelled(text: str) -> str:
