@@ -108,10 +108,10 @@ class EmissionContext:
         return self.text.index.text(self.substitute(e), ATOM)
 
     def varies(self, e: Expr) -> bool:
-        return not self.in_lane and not self.lanes.numbers.isdisjoint(e.variables())
+        return not self.in_lane and self.lane in e.variables()
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return self.substitution(e, dict.fromkeys(self.lanes.numbers, as_expr(lane)))
+        return e if self.lane is None else self.substitution(e, {self.lane: as_expr(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Helper(name, element, self.width if vector else 1)] = None

@@ -66,11 +66,6 @@ class LaneInfo:
         var, part, width = self.var, self.part, self.width // self.sub_vectors
         return [{} if var is None or part is None else {var: part + n * width} for n in range(self.sub_vectors)]
 
-    @cached_property
-    def numbers(self) -> frozenset[Var]:
-        """The variables that are a lane's number, among all lanes or within one hardware vector."""
-        return frozenset([v for v in (self.var, self.part) if v is not None])
-
     def printed_size(self, s: Stmt) -> int:
         """The statements of the text that a store, or another statement without a body, becomes."""
         return _printed_size(s, self.varying, self.registers.keys(), self.width, self.sub_vectors)

@@ -29,7 +29,7 @@ def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
         return as_expr(0)
     var = ctx.lane
     assert var is not None
-    if all(type(a) is Var or var not in a.variables() for a, _ in e.terms):
+    if all(isinstance(a, Var) or var not in a.variables() for a, _ in e.terms):
         return as_expr(e.coefficient(var))
     first = ctx.at_lane(e, 0)
     step = ctx.at_lane(e, 1) - first

@@ -310,10 +310,9 @@ def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | N
     least: dict[Var, int] = {}
     for v in names & static:
         k = c.coefficient(v)
-        own = next(x for x in names if x == v)
-        if k == 0 or own.lo is None or own.hi is None or v in (c - k * own).variables():
+        if k == 0 or v.lo is None or v.hi is None or v in (c - k * v).variables():
             return None  # of what is not linear the least value is not at an end
-        least[v] = own.lo if k > 0 else own.hi
+        least[v] = v.lo if k > 0 else v.hi
     return c.subs(least) if least else c
 
 

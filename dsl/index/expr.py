@@ -20,7 +20,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, Final, TypeVar, Union
+from typing import Any, TypeVar, Union
 from weakref import WeakValueDictionary
 
 from ..support.forks import ForkLock
@@ -92,7 +92,7 @@ class LazyProperty:
 
 
 class _Node:
-    """Immutable (a type checker holds it); what is asked of it is computed once."""
+    """Immutable; what is asked of it is computed once."""
 
     @LazyProperty
     def _key(self) -> tuple:
@@ -143,8 +143,8 @@ class Var(_Arithmetic):
 class Fn(_Node):
     """An atom that is a function of expressions. Made by the operators and functions below, which simplify; not by hand."""
 
-    kind: Final[str]
-    args: Final[tuple[Expr, ...]]
+    kind: str
+    args: tuple[Expr, ...]
 
     def __new__(cls, kind: str, args: tuple[Expr, ...]) -> Fn:
         key = kind, args
@@ -205,8 +205,8 @@ OF_INTEGERS: dict[str, Callable[..., int]] = {
 class Expr(_Arithmetic, _Node):
     """`sum(coefficient * atom) + const`; `terms` are sorted and have no zero coefficient."""
 
-    terms: Final[tuple[tuple[Atom, int], ...]]
-    const: Final[int]
+    terms: tuple[tuple[Atom, int], ...]
+    const: int
 
     def __new__(cls, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> Expr:
         key = terms, const

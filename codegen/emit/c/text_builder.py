@@ -160,7 +160,7 @@ class SourceText:
 
     def depth(self, atom: Atom | Expr) -> int:
         """The innermost scope one of whose variables the atom depends on."""
-        if type(atom) is Var:
+        if isinstance(atom, Var):
             return self._depth.get(atom, 0)
         return max([self._depth.get(v, 0) for v in atom.variables()], default=0)
 

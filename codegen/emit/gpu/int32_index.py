@@ -62,9 +62,10 @@ class GpuIndex(IndexPrinter):
     def _bound(self, atom: Atom) -> int | None:
         if type(atom) is Var:
             return self.bounds.get(atom)
-        if atom not in self._known:
-            self._known[atom] = self._bound_fn(atom)
-        return self._known[atom]
+        found = self._known.get(atom, -1)  # type: ignore[arg-type]
+        if found == -1:
+            found = self._known[atom] = self._bound_fn(atom)  # type: ignore[index, arg-type]
+        return found
 
     def _bound_fn(self, atom: Fn) -> int | None:
         args = [self.bound(e) for e in atom.args]
@@ -90,9 +91,10 @@ class GpuIndex(IndexPrinter):
         """An upper bound on an atom whose text is an `int`; None if it is a 64-bit number."""
         if type(atom) is Var:
             return self.bounds.get(atom)
-        if atom not in self._mosts:
-            self._mosts[atom] = None if self._wide(atom) else self._of(atom)
-        return self._mosts[atom]
+        found = self._mosts.get(atom, -1)  # type: ignore[arg-type]
+        if found == -1:
+            found = self._mosts[atom] = None if self._wide(atom) else self._of(atom)  # type: ignore[index, arg-type]
+        return found
 
     def _wide(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):
