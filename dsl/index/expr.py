@@ -12,6 +12,8 @@ Building an expression simplifies it, and never changes its value for any values
 ONE_OBJECT: there is one object for each variable, function and expression, as long as anything refers to it. Equal means
 identical, so a dictionary by expression may keep anything. The interval of a variable is part of it: variables of one name and
 different intervals are different.
+
+FREED: the table's key of an object has its parts. So a part must not keep what it is part of: that would never be freed.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, TypeVar, Union
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
+from ..support.cached import cached_property
 from ..support.forks import ForkLock
 from . import intervals
 from .intervals import Interval
@@ -72,33 +75,24 @@ _found = _TABLE.get
 _lock = ForkLock()
 
 
+def _none() -> None:
+    """What an object that was freed leaves."""
+
+
 def _only(key: tuple, new: _T) -> _T:
     """The object of that key: this one, if no other thread made one."""
     with _lock.held():
         return _TABLE.setdefault(key, new)
 
 
-class LazyProperty:
-    """A value that is computed when it is first asked for and then is the instance's: `cached_property` without its lock."""
-
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self.compute = compute
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return instance.__dict__.setdefault(self.name, self.compute(instance))  # of two threads the first counts
-
-
 class _Node:
     """Immutable; what is asked of it is computed once."""
 
-    @LazyProperty
+    @cached_property
     def _key(self) -> tuple:
         raise NotImplementedError
 
-    @LazyProperty
+    @cached_property
     def memos(self) -> dict[Callable[..., Any], Any]:
         """What functions keep of it, see `memoised`."""
         return {}
@@ -112,7 +106,7 @@ class Var(_Arithmetic):
     hi: int | None
     interval: Interval
     _key: tuple  # the order of terms: by name
-    _expr: Expr | None = None  # see `as_expr`
+    _expr: Callable[[], Expr | None]  # as an expression, if there is one; weak, see FREED
 
     __match_args__ = ("name", "lo", "hi")
 
@@ -124,6 +118,7 @@ class Var(_Arithmetic):
         self = super().__new__(cls)
         self.name, self.lo, self.hi = key
         self.interval = lo, hi
+        self._expr = _none
         self._key = 0, name, -math.inf if lo is None else lo, math.inf if hi is None else hi
         return _only(key, self)
 
@@ -155,7 +150,7 @@ class Fn(_Node):
         self.kind, self.args = key
         return _only(key, self)
 
-    @LazyProperty
+    @cached_property
     def _key(self) -> tuple:
         return 1, self.kind, tuple([a._key for a in self.args])
 
@@ -172,19 +167,19 @@ class Fn(_Node):
         """All variables of the arguments."""
         return self._variables
 
-    @LazyProperty
+    @cached_property
     def _variables(self) -> frozenset[Var]:
         first, *others = [mine for a in self.args if (mine := a._variables)]
         return first.union(*others) if others else first
 
-    @LazyProperty
+    @cached_property
     def remainders(self) -> tuple[Fn, ...]:
         """Factors of a product that are remainders by expressions; of such a remainder itself."""
         if self.kind == "mul":
             return tuple([f for a in self.args if type(m := a.terms[0][0]) is Fn for f in m.remainders])
         return (self,) if self.kind == "mod" and self.args[1].terms else ()
 
-    @LazyProperty
+    @cached_property
     def interval(self) -> Interval:
         square = self.kind == "mul" and self.args[0] == self.args[1]
         return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
@@ -238,7 +233,7 @@ class Expr(_Arithmetic, _Node):
 
     __rmul__ = __mul__
 
-    @LazyProperty
+    @cached_property
     def _key(self) -> tuple:
         return tuple([(a._key, c) for a, c in self.terms]), self.const
 
@@ -261,7 +256,7 @@ class Expr(_Arithmetic, _Node):
         """The variable or the function that the expression is, without a factor or another term; else None."""
         return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and not self.const else None
 
-    @LazyProperty
+    @cached_property
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
         return intervals.linear(self.terms, self.const)
@@ -274,7 +269,7 @@ class Expr(_Arithmetic, _Node):
         """All variables, those inside atoms too."""
         return self._variables
 
-    @LazyProperty
+    @cached_property
     def _variables(self) -> frozenset[Var]:
         terms = self.terms
         if len(terms) == 1 and type(terms[0][0]) is Fn:
@@ -325,10 +320,11 @@ def as_expr(x: Index) -> Expr:
     """An integer, a variable or an expression as an expression."""
     if type(x) is Expr:
         return x
-    if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
-        found = x._expr
+    if type(x) is Var:
+        found = x._expr()
         if found is None:
-            found = x._expr = Expr(((x, 1),))
+            found = Expr(((x, 1),))
+            x._expr = ref(found)
         return found
     return number(x)  # type: ignore[arg-type]
 

@@ -19,9 +19,10 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ..support.cached import cached_property
 from ..support.memoised import memoised
 from .counterexample import all_hold, feasible_point
-from .expr import ZERO, Atom, Expr, Fn, LazyProperty, Var
+from .expr import ZERO, Atom, Expr, Fn, Var
 from .isl_queries import facts_of, is_empty, text_of
 
 # The latest questions that are not answered again.
@@ -57,7 +58,7 @@ class Assumptions:
         """With conditions that are made when something is asked."""
         return Assumptions(make, self)
 
-    @LazyProperty
+    @cached_property
     def new(self) -> tuple[Expr, ...]:
         make = self.make
         made = self.__dict__.get("new")  # by another thread, as soon as `make` is gone
@@ -66,15 +67,15 @@ class Assumptions:
             self.make = tuple  # with the statement that it is of: questions are remembered for longer than programs
         return made
 
-    @LazyProperty
+    @cached_property
     def conds(self) -> tuple[Expr, ...]:
         return self._gathered("conds", lambda f: f.new)
 
-    @LazyProperty
+    @cached_property
     def parts(self) -> tuple[Expr, ...]:
         return self._gathered("parts", lambda f: [part for c in f.new for part in conjuncts(c)])
 
-    @LazyProperty
+    @cached_property
     def variables(self) -> frozenset[Var]:
         return frozenset(self._gathered("variables", lambda f: variables_of(f.new)))
 
@@ -88,7 +89,7 @@ class Assumptions:
         found = () if outer is None else outer.__dict__[name]
         return (*found, *[x for mine in reversed(levels) for x in mine])
 
-    @LazyProperty
+    @cached_property
     def _hash(self) -> int:
         return hash(self.conds)
 
