@@ -1,6 +1,6 @@
 """Whether a tile program is well formed: the rules of its grammar (`codegen.ir.tile_ir`) that can be checked statically.
 
-BOUND_ONCE   a variable is bound before it is named, and not again inside, except to the same; its interval has all its values
+BOUND_ONCE   a variable is bound before it is named, and not again inside; its interval has all its values, wherever it is named
 IN_SCOPE     a buffer is declared around its accesses, which have its rank and its type
 THERE        levels, memories, instructions and kinds of asynchronous copies exist, and operands match in number and extent
 
@@ -145,6 +145,9 @@ class _Checker:
             for v in e.variables():
                 if v.name not in self.scope:
                     raise self.fail(f"{v.name} in {e} is not bound")
+                if v.interval != self.scope[v.name]:
+                    (low, high), (lo, hi) = v.interval, self.scope[v.name]
+                    raise self.fail(f"{v.name} in {e} has the interval {low}..{high}, but is bound in {lo}..{hi}")
 
     # ------------------------------------------------------------ statements
 

@@ -42,6 +42,7 @@ ONE = as_expr(1)
 ILL = {
     "a variable that is not bound": lambda p: one(p, Let, lambda s: []),
     "a variable bound twice": lambda p: one(p, For, lambda s: [replace(s, body=(replace(s, body=()),))]),
+    "another interval where it is named": lambda p: one(p, For, lambda s: [replace(s, var=Var(s.var.name, 0, 10**6))]),
     "an interval that holds no value": lambda p: replace(p, launches=(replace(p.launches[0], units=tuple(
         replace(u, var=Var(u.var.name, 10**6, 10**6)) for u in p.launches[0].units)), *p.launches[1:])),
     "a negative step": lambda p: one(p, For, lambda s: [replace(s, step=-s.step)]),
