@@ -34,7 +34,10 @@ class SqliteFile:
         if not path.exists():
             if not create:
                 raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
-            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
         self._refuse_foreign()
         with self._connection(create) as session:
             current = bool(_tables(session)) and has_all_steps(session, self.name)
@@ -81,8 +84,8 @@ class SqliteFile:
                 head = file.read(100)
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise NoDatabase(f"{self.path} cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # no file can have some names
+            raise NoDatabase(f"{str(self.path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
         ours = head[:16] == b"SQLite format 3\0" and int.from_bytes(head[68:72], "big") == _APPLICATION
         if head and not ours:
             raise ForeignDatabase(f"{self.path} is no database of Andiron's", help="it was not touched; name another file")

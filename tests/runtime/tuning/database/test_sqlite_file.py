@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 from andiron.dsl.errors.database import DamagedDatabase, DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
@@ -55,7 +56,7 @@ def test_a_killed_writer_leaves_whole_batches(tmp_path):
     assert process.stdout is not None
     process.stdout.readline()
     while not path.exists() or path.stat().st_size < 1 << 20:  # some batches are written, and one is on its way
-        pass
+        time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     database = open_database(path)
@@ -126,7 +127,13 @@ def test_what_is_not_there(tmp_path):
         open_database(tmp_path / "x.db", create=False)
     with pytest.raises(NoDatabase, match="mongodb"):
         open_database("mongodb://host/name")
+    for path in (tmp_path, f"{tmp_path}/\0.db"):
+        with pytest.raises(NoDatabase, match="cannot be read"):
+            open_database(path)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(NoDatabase, match="there can be no database"):
+        open_database(tmp_path / "file" / "x.db")
 
 
 def test_a_lock_that_nobody_gives_back(tmp_path, monkeypatch):
