@@ -15,7 +15,8 @@ import pytest
 from andiron.dsl.errors import InternalError
 from andiron.runtime.gpu.arch import amd_name, code_format, nearest_device
 from andiron.runtime.gpu.kernel import DeviceKernel
-from andiron.runtime.tuning import racing, search
+from andiron.runtime.tuning import racing, search, trial_runs
+from andiron.runtime.tuning.database.open_database import open_database
 from andiron.runtime.tuning.worker import Worker
 from andiron.tools.cli import main
 
@@ -290,7 +291,7 @@ def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
         def close(self):
             pass
 
-    monkeypatch.setattr(search, "WorkerClient", Here)
+    monkeypatch.setattr(trial_runs, "WorkerClient", Here)
     monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if not t.rejected][-1])
     monkeypatch.setattr(racing, "ROUNDS", 2)
     text = TALL.partition("schedule")[0]
@@ -300,6 +301,10 @@ def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
     assert len(found.trials) == 2
     assert not any(t.rejected for t in found.trials)
     assert all(t.predicted for t in found.trials)
+    rows = list(open_database().rows())
+    assert {(m.fingerprint, m.task.target, m.schedule) for m in rows} == {
+        ("Fake GPU", "cuda:sm_80", t.schedule) for t in found.trials
+    }
     again = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=40)
     assert again.schedule == found.schedule == kernel.schedule
     np.testing.assert_array_equal(again(*on(a, b)).host, a @ b)

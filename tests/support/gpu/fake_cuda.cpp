@@ -28,6 +28,7 @@ void fake_fail(int status) { status_of_next_launch = status; }
 int cuInit(unsigned) { return 0; }
 int cuDeviceGetCount(int* n) { *n = 1; return 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) { *value = attribute == 75 ? 8 : 0; return 0; }
+int cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Fake GPU"); return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int) { *context = (void*)16; return 0; }
 int cuCtxPushCurrent_v2(void*) { depth++; say("push"); return 0; }
 int cuCtxPopCurrent_v2(void**) { depth--; say("pop"); return 0; }
