@@ -121,6 +121,11 @@ class _Frame:
                 v = inner.value(body)
                 shape = tuple(self.extents[i] for i in inner.axes)
                 flat = (*shape[: len(self.axes)], int(np.prod(shape[len(self.axes) :], dtype=np.int64)))
+                counts = np.asarray(True)
+                for a, sign, b in e.domain:
+                    counts = counts & binary(sign, inner.value(a), inner.value(b)).data
+                if e.domain:
+                    v = Value(np.where(counts, v.data, _neutral(kind, v.data.dtype)), np.where(counts, v.bound, 0.0), v.dtype)
                 data, bound = (np.broadcast_to(x, shape).reshape(flat) for x in (v.data, v.bound))
                 fused = isinstance(body, Binary) and body.symbol == "*"
                 return reduced(kind, Value(data, bound, v.dtype), fused)
@@ -146,6 +151,12 @@ class _Frame:
             whole = np.broadcast_to(inside, np.broadcast_shapes(inside.shape, *[(self.extents[i],) for i in ()]))
             assert whole.all() or whole.size == 0, f"{e} leaves its tensor"
         return Value(np.asarray(data), np.asarray(bound), dtype)
+
+
+def _neutral(kind: str, dtype: np.dtype) -> np.ndarray:
+    """What a term adds that does not count."""
+    ends = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
+    return np.asarray({"prod": 1, "max": ends[0], "min": ends[1], "all": 1}.get(kind, 0)).astype(dtype)
 
 
 def _exact(data: np.ndarray, dtype: str) -> Value:

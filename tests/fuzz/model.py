@@ -54,12 +54,14 @@ class Apply:
 
 @dataclass(frozen=True)
 class Reduce:
-    """`over`: the reduced indices; `stated`: those of them whose range the text must state."""
+    """`over`: the reduced indices; `stated`: those of them whose range the text must state; `domain`: comparisons that hold for
+    the terms that count."""
 
     kind: str
     over: tuple[str, ...]
     body: Expr
     stated: tuple[str, ...] = ()
+    domain: tuple[tuple[Expr, str, Expr], ...] = ()
 
 
 Expr = Number | Named | Read | Binary | Apply | Reduce
@@ -158,6 +160,8 @@ def written(e: Expr, ranges: dict[str, Expr] | None = None) -> str:
             return f"{function}({', '.join(bare(written(x, ranges)) for x in args)})"
         case Reduce(kind, over, body, stated):
             head = ", ".join(f"{i}: {written((ranges or {})[i])}" if i in stated else i for i in over)
+            if e.domain:
+                head += " where " + ", ".join(f"{bare(written(a))} {sign} {bare(written(b))}" for a, sign, b in e.domain)
             inner = written(body, ranges)
             if isinstance(body, Binary) and body.symbol == "*" and not inner.startswith("((-"):
                 inner = bare(inner)  # a reduction takes the product to its right

@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from .model import FLOATS, INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, computes_in, reads
+from .wide.domains import random_domain
 
 DIMS = ("M", "N", "K", "L", "P", "Q", "R", "S")
 SOURCES = {
@@ -235,7 +236,7 @@ class Writer:
         elif kind.startswith("arg"):
             dtype = "i64"
             self.nonempty |= {indices[i] for i in over}
-        e: Expr = Reduce(kind, tuple(over), body)
+        e: Expr = Reduce(kind, tuple(over), body, domain=() if kind.startswith("arg") else random_domain(self.rng, over, free))
         if dtype == self.compute and self.maybe(0.25):  # what follows the reduction stands in one statement with it
             e = self.after(e, free, indices)
         self.assign(indices, free, e, dtype)
@@ -246,12 +247,14 @@ class Writer:
         over = rng.sample(list(indices), rng.randint(1, min(2, len(indices))))
         free = [i for i in indices if i not in over]
         body, kind = self.using(self.atoms(indices, 2), rng.randint(0, 1)), rng.choice(("max", "min"))
-        extreme = Read(self.assign(indices, free, Reduce(kind, tuple(over), body), self.compute), tuple(map(Named, free)))
+        domain = random_domain(self.rng, over, free)
+        first = Reduce(kind, tuple(over), body, domain=domain)
+        extreme = Read(self.assign(indices, free, first, self.compute), tuple(map(Named, free)))
         away = Binary("-", body, extreme) if kind == "max" else Binary("-", extreme, body)
         term: Expr = Apply("exp", (away,))
         if self.maybe(0.5):
             term = Binary("*", term, rng.choice(self.atoms(indices, 1)))
-        self.assign(indices, free, Reduce("sum", tuple(over), term), self.compute)
+        self.assign(indices, free, Reduce("sum", tuple(over), term, domain=domain), self.compute)
 
     def after(self, e: Expr, free: list[str], indices: dict[str, str]) -> Expr:
         more = [self.literal(self.rng.randint(1, 3))]
@@ -273,7 +276,8 @@ class Writer:
         for x in (left, right):
             if self.maybe(0.5):
                 rng.shuffle(x)
-        e: Expr = Reduce("sum", tuple(over), Binary("*", self.plain_read(left, indices), self.plain_read(right, indices)))
+        both = Binary("*", self.plain_read(left, indices), self.plain_read(right, indices))
+        e: Expr = Reduce("sum", tuple(over), both, domain=random_domain(self.rng, over, free))
         if self.maybe(0.3):
             e = self.after(e, free, indices)
         if self.maybe(0.7):

@@ -252,7 +252,9 @@ def without(op: Op, dim: str) -> Op | None:
                 return Apply(function, tuple(cut(x, n) for x in args))
             case Reduce(kind, over, body, stated):
                 rest = tuple(i for i in over if (n, i) not in indices)
-                return Reduce(kind, rest, cut(body, n), stated) if rest else cut(body, n)
+                gone = {dim, *(i for m, i in indices if m == n)}
+                domain = tuple(c for c in e.domain if not any(isinstance(x, Named) and x.name in gone for x in walk(c)))
+                return Reduce(kind, rest, cut(body, n), stated, domain) if rest else cut(body, n)
             case Named(name) if name == dim or (n, name) in indices:
                 return Number(0)
         return e
@@ -284,10 +286,11 @@ def simpler(e: Expr) -> Iterator[Expr]:
             yield from args
             for n, a in enumerate(args):
                 yield from (Apply(function, (*args[:n], x, *args[n + 1 :])) for x in simpler(a))
-        case Reduce(kind, over, body, stated):
-            yield from (Reduce(kind, over, x, stated) for x in simpler(body))
+        case Reduce(kind, _, body):
+            yield from (replace(e, body=x) for x in simpler(body))
+            yield from (replace(e, domain=tuple(c for c in e.domain if c is not gone)) for gone in e.domain)
             if kind not in ("sum", "any", "all"):
-                yield Reduce("sum", over, body, stated)
+                yield replace(e, kind="sum")
         case Read(tensor, at, fill):
             for n, a in enumerate(at):
                 if not isinstance(a, Named | Number):
