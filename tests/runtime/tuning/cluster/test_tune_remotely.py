@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from andiron.dsl.errors.run import ArgumentKind, ExecutorFailed
 from andiron.runtime.tuning.cluster import remote_tasks
+from andiron.runtime.tuning.cluster.task_run import inputs_key
 from andiron.runtime.tuning.database.open_database import open_database
 
 from ....support.gemm_file import GEMM_OP as GEMM
@@ -28,20 +29,21 @@ def rows():
     return sorted((m.schedule, m.verdict, m.run) for m in open_database().rows())
 
 
-def fatal_once(monkeypatch, tmp_path, name: str) -> None:
-    """The first call kills the process that it is in."""
-    plain, file = getattr(remote_tasks, name), tmp_path / "fatal"
-    file.touch()
+def fatal_once(monkeypatch, tmp_path, *names: str) -> None:
+    """The first call of each kills the process that it is in."""
+    for name in names:
+        plain, file = getattr(remote_tasks, name), tmp_path / name
+        file.touch()
 
-    def call(*arguments):
-        if file.exists():
-            file.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return plain(*arguments)
+        def call(*arguments, plain=plain, file=file):
+            if file.exists():
+                file.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return plain(*arguments)
 
-    call.__module__, call.__qualname__ = remote_tasks.__name__, name
-    monkeypatch.setattr(remote_tasks, name, call)
-    monkeypatch.setattr(f"andiron.runtime.tuning.cluster.task_run.{name}", call)
+        call.__module__, call.__qualname__ = remote_tasks.__name__, name
+        monkeypatch.setattr(remote_tasks, name, call)
+        monkeypatch.setattr(f"andiron.runtime.tuning.cluster.task_run.{name}", call)
 
 
 def test_rows_are_the_same_whichever_executor(monkeypatch, tmp_path):
@@ -67,14 +69,12 @@ def test_rows_are_the_same_whichever_executor(monkeypatch, tmp_path):
     assert rows() == seen[1]
 
 
-@pytest.mark.parametrize("name", ["compile_candidate", "measure_candidates"])
-def test_a_process_that_dies_loses_nothing(monkeypatch, tmp_path, name):
-    fatal_once(monkeypatch, tmp_path, name)
-    said = []
-    found = andiron.compile(GEMM, **SIZES).tune(top=2, seconds=5, executor=processes, say=said.append)
+def test_processes_that_die_lose_nothing(monkeypatch, tmp_path):
+    fatal_once(monkeypatch, tmp_path, "compile_candidate", "measure_candidates")
+    found = andiron.compile(GEMM, **SIZES).tune(top=2, seconds=5, executor=processes)
     assert [t.verdict for t in found.trials] == ["right"] * 2
     assert len(rows()) == 2
-    assert not (tmp_path / "fatal").exists()
+    assert not list(tmp_path.glob("*_candidate*"))
 
 
 def test_a_broken_pool_that_nobody_makes_again_ends_in_words(monkeypatch, tmp_path):
@@ -88,8 +88,7 @@ def test_given_arrays_are_measured_with_and_others_are_another_task():
     k = andiron.compile(GEMM, K=33)
     found = k.tune(a, b, top=1, seconds=5, executor=lambda: ThreadPoolExecutor(2))
     assert found.sizes == SIZES
-    andiron.compile(GEMM, K=33).tune(a + 1, b, top=1, seconds=5, executor=lambda: ThreadPoolExecutor(2))
-    assert len({run for _, _, run in rows()}) == 2
+    assert len({inputs_key(None), inputs_key([a, b]), inputs_key([a + 1, b])}) == 3
 
 
 def test_what_is_no_executor_is_refused():
