@@ -69,9 +69,8 @@ class Campaign:
                     Work(
                         MEASURE, one.task.target, describe_machine, (one.task,), _DESCRIBING, _FAILURES,
                         partial(self._described, group), partial(self._not_described, group),
-                        partial(self._no_answer, group),
-                    ),
-                    -1.0,
+                        partial(self._no_answer, group), -1.0,
+                    )
                 )  # fmt: skip
             self._dispatcher.run()
         except KeyboardInterrupt:

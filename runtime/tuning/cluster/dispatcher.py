@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -41,6 +43,7 @@ class Work:
     most          how often it may fail            done   is told the result
     refused       is told of a mistake of the user's, which would be the same elsewhere
     lost          is told that it failed too often: `died` or `late`, and the last reason
+    rank          work of a lower rank comes first
     """
 
     kind: str
@@ -52,6 +55,7 @@ class Work:
     done: Callable[[Any], None]
     refused: Callable[[AndironError], None]
     lost: Callable[[str, str], None]
+    rank: float = 0.0
     failures: int = 0
     interruptions: int = 0
     alone: bool = False  # SUSPECTS
@@ -72,24 +76,24 @@ class Dispatcher:
     say: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     tick: Callable[[], None] = lambda: None  # called now and then while nothing happens
-    _waiting: list[tuple[bool, float, int, Work]] = field(default_factory=list)
+    _waiting: dict[str, list[tuple[float, int, Work]]] = field(default_factory=dict)  # heaps, by kind
+    _alone: list[tuple[float, int, Work]] = field(default_factory=list)  # SUSPECTS, before all others
     _running: dict[int, _Running] = field(default_factory=dict)
+    _busy: Counter[str] = field(default_factory=Counter)  # how much of a kind is under way
     _events: SimpleQueue[int] = field(default_factory=SimpleQueue)
     _numbers: Any = field(default_factory=count)
     _heard: dict[str, float] = field(default_factory=dict)  # LATE: when work of a kind came back
+    _looked: float = 0.0  # LATE: when limits were looked at
     _renewals: int = 0
 
-    def add(self, work: Work, rank: float = 0.0) -> None:
+    def add(self, work: Work) -> None:
         """Adds work. That of a lower rank comes first."""
-        heapq.heappush(self._waiting, (not work.alone, rank, next(self._numbers), work))
-
-    def busy(self, kind: str) -> int:
-        """How much of a kind is under way."""
-        return sum(r.work.kind == kind for r in self._running.values())
+        heap = self._alone if work.alone else self._waiting.setdefault(work.kind, [])
+        heapq.heappush(heap, (work.rank, next(self._numbers), work))
 
     def run(self) -> None:
         """Until there is no more work. Raises ExecutorFailed, and what `done` and the like raise."""
-        while self._waiting or self._running:
+        while self._running or self._alone or any(self._waiting.values()):
             self._start()
             self._step()
 
@@ -97,34 +101,28 @@ class Dispatcher:
         """Forgets all work."""
         for running in self._running.values():
             running.future.cancel()
-        self._running.clear()
-        self._waiting.clear()
+        for forgotten in (self._running, self._busy, self._waiting, self._alone):
+            forgotten.clear()
 
     # ------------------------------------------------------------ starting
 
     def _start(self) -> None:
         """Starts what may start, in order."""
-        later = []
-        while self._waiting:
-            entry = heapq.heappop(self._waiting)
-            if not self._may_start(entry[-1]):
-                later.append(entry)
-                if entry[-1].alone or self._waits_for_other_kind(entry[-1]):
-                    break  # what comes after it would make it wait longer
-            elif not self._submit(entry[-1]):
-                break
-        for entry in later:
-            heapq.heappush(self._waiting, entry)
+        while (work := self._next()) is not None and self._submit(work):
+            pass
 
-    def _may_start(self, work: Work) -> bool:
-        if not self._running:
-            return True
-        if work.alone or any(r.work.alone for r in self._running.values()):
-            return False
-        return not self._waits_for_other_kind(work) and self.busy(work.kind) < self.engine.slots(work.kind)
-
-    def _waits_for_other_kind(self, work: Work) -> bool:
-        return self.engine.measures_alone and any(r.work.kind != work.kind for r in self._running.values())
+    def _next(self) -> Work | None:
+        """The work to start now, taken out of what waits."""
+        if self._running and (self._alone or (len(self._running) == 1 and next(iter(self._running.values())).work.alone)):
+            return None
+        if self._alone:
+            return heapq.heappop(self._alone)[-1]
+        for *_, work in sorted(heap[0] for heap in self._waiting.values() if heap):
+            if self.engine.measures_alone and len(self._running) > self._busy[work.kind]:
+                return None  # what comes after it would make it wait longer
+            if self._busy[work.kind] < self.engine.slots(work.kind):
+                return heapq.heappop(self._waiting[work.kind])[-1]
+        return None
 
     def _submit(self, work: Work) -> bool:
         number = next(self._numbers)
@@ -135,27 +133,35 @@ class Dispatcher:
             self._renew(error)
             return False
         self._running[number] = _Running(work, future, self.clock())
+        self._busy[work.kind] += 1
         future.add_done_callback(lambda _: self._events.put(number))
         return True
 
     # ------------------------------------------------------------ what comes back
 
     def _step(self) -> None:
-        try:
-            number = self._events.get(timeout=min(_MOMENT, max(0.0, self._next_limit())))
-        except Empty:
-            self.tick()
-            return self._abandon_late()
-        running = self._running.pop(number, None)
+        number = None
+        with suppress(Empty):
+            number = self._events.get(timeout=_MOMENT)
+        running = self._remove(number)
         if running is not None:  # else somebody else has done it meanwhile
             self._came_back(running)
+        if self.clock() >= self._looked + _MOMENT:
+            self._looked = self.clock()
+            self.tick()
+            self._abandon_late()
+
+    def _remove(self, number: int | None) -> _Running | None:
+        running = None if number is None else self._running.pop(number, None)
+        if running is not None:
+            self._busy[running.work.kind] -= 1
+        return running
 
     def _came_back(self, running: _Running) -> None:
         work, future = running.work, running.future
         error = CancelledError("it was cancelled") if future.cancelled() else future.exception()
         if isinstance(error, (BrokenExecutor, *_CONNECTION)):
-            self._running[next(self._numbers)] = running
-            return self._renew(error)
+            return self._renew(error, running)
         self._heard[work.kind] = self.clock()
         if error is None:
             self._renewals = 0
@@ -177,13 +183,14 @@ class Dispatcher:
         self.say(f"a worker failed, and its work is done again: {first}")
         self.add(work)
 
-    def _renew(self, error: BaseException) -> None:
+    def _renew(self, error: BaseException, *failed: _Running) -> None:
         """All that is under way is done again; what has come is kept. SUSPECTS"""
         blamed = isinstance(error, BrokenExecutor) and not self.engine.names_worker
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         self._renewals += 1
-        under_way = list(self._running.values())
+        under_way = [*self._running.values(), *failed]
         self._running.clear()
+        self._busy.clear()
         if self._renewals > _RENEWALS:
             raise ExecutorFailed(f"the executor failed {self._renewals} times without a result: {reason}")
         self.engine.renew(reason)
@@ -200,10 +207,6 @@ class Dispatcher:
 
     # ------------------------------------------------------------ LATE
 
-    def _next_limit(self) -> float:
-        """Seconds until something may be late."""
-        return min((self._limit(r) for r in self._running.values()), default=0.0)
-
     def _limit(self, running: _Running) -> float:
         since = max(running.since, self._heard.get(running.work.kind, 0.0))
         return since + running.work.limit - self.clock()
@@ -212,7 +215,7 @@ class Dispatcher:
         for number, running in list(self._running.items()):
             if self._limit(running) > 0:
                 continue
-            del self._running[number]
+            self._remove(number)
             self.engine.abandon(running.future)
             self._heard[running.work.kind] = self.clock()
             self._failed(running.work, "late", f"no answer for {running.work.limit:.0f} s")

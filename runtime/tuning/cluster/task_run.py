@@ -292,8 +292,10 @@ class TaskRun:
             return lambda *given: None if self.ended else then(*given)
 
         then, otherwise = unless_ended(done), unless_ended(lost)
-        work = Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise)
-        self._dispatcher.add(work, self.rank if kind == COMPILE else self.rank - 0.5)
+        rank = self.rank if kind == COMPILE else self.rank - 0.5
+        self._dispatcher.add(
+            Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise, rank)
+        )
 
     def _add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> None:
         """Rows of the database, as soon as they are known."""

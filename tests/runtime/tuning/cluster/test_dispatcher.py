@@ -114,3 +114,13 @@ def test_nothing_is_compiled_while_is_measured_on_the_same_machine():
     engine = Script([1, 2, 3, 4], measures_alone=True)
     run(engine, *(work(log, kind, kind) for kind in (COMPILE, MEASURE, COMPILE, MEASURE)))
     assert [kind for kind, *_ in log] == [COMPILE, MEASURE, COMPILE, MEASURE]
+
+
+def test_a_worker_is_late_while_others_work(monkeypatch):
+    """What comes back of another kind does not hide it."""
+    monkeypatch.setattr("andiron.runtime.tuning.cluster.dispatcher._MOMENT", 1e-3)
+    log, seconds = [], iter(range(10**6))
+    engine = Script([None, *range(1, 40)])
+    run(engine, work(log, "m", MEASURE, limit=30, most=1), *(work(log, "c") for _ in range(39)), clock=lambda: next(seconds))
+    assert log[-1] != ("m", "lost", "late", "no answer for 30 s")
+    assert ("m", "lost", "late", "no answer for 30 s") in log
