@@ -110,11 +110,13 @@ def _in_other_fragment(ctx: LoweringContext, focus: Focus, tensor: str, view: Vi
     steps = [(i, s) for i, s in steps if s.unit != "fragment" and s.extent.constant != 1]
     tiles = tuple((i, s.extent.constant, s.stride) for i, s in steps if s.unit is None)
     units = tuple((i, s.unit, s.digit, s.stride) for i, s in steps if s.unit is not None)
-    same = same_fragment(held, here)
-    known, owners = (
-        ctx.register_tiles.setdefault(view.buffer, (tiles, units)) if same else ctx.register_tiles.get(view.buffer, ((), ()))
-    )
-    if same and known == tiles:
+    alike = all((part := here.of(i)) is not None and part[0] == n for i, n, _ in held.maps)  # so it is in tiles as those it has
+    if alike and all(extent is not None for _, extent, _ in tiles):
+        ctx.register_tiles.setdefault(view.buffer, (tiles, units))
+    if alike and view.buffer not in ctx.register_tiles:
+        return None  # a tile without a bound, which is refused where it is visited
+    known, owners = ctx.register_tiles.get(view.buffer, ((), ()))
+    if known == tiles and same_fragment(held, here):
         return None
     offsets = {i: sum((s.expr * s.stride for j, s in steps if i == j and s.unit is None), ZERO) for i in view.axes}
     found = coordinates_in(held, known, here, offsets, focus.element[0]) if owners == units else None

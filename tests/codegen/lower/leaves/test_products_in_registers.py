@@ -77,6 +77,24 @@ def test_attention(device: str) -> None:
         agrees(kernel(*arrays(*sizes)), arrays(*sizes))
 
 
+def test_readers_that_do_not_depend_on_each_other() -> None:
+    """A maximum, a sum and a product of one tile of scores, and none is corrected; rows of a warp are two fragments."""
+    op = """
+op f[Q, T, D](q: f16[Q, D], k: f16[T, D], v: f16[T, D]) -> (o: f32[Q, D], m: f32[Q], l: f32[Q]):
+    s[i, t] = sum(d) f32(q[i, d]) * f32(k[t, d])
+    m[i] = max(t) s[i, t]
+    l[i] = sum(t) s[i, t]
+    o[i, d] = sum(t) f32(f16(s[i, t])) * f32(v[t, d])
+"""
+    lines = DEVICES["sm_80"].replace(" online pipeline 2", "").replace("    keep p in register\n", "")
+    lines = lines.replace("s.sum1", "s").replace("i: 16 ->", "i: 32 ->")
+    kernel = compile(op + lines, op="f", schedule="s", target="emulate:sm_80")
+    inputs = arrays(40, 33, 20)[:3]
+    inputs[2][3, 0] = 1
+    for result, (value, bound) in zip(kernel(*inputs), reference(loads(op).ops["f"], exact=True)(*inputs), strict=True):
+        assert (np.abs(result - value) <= bound).all()
+
+
 def lowered(device: str, text: str) -> Program:
     module = loads(text)
     return compile_program(module, module.ops["f"], module.schedules["s"], module.device(device)).program
