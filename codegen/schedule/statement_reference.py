@@ -147,7 +147,9 @@ read, with zeros past the edges, like a copy. So an operand that depends on seve
 is computed in shared memory for an instruction that reads it there. It is recomputed for each focus of the line.
 
 From registers a unit reads the elements that it computed. Readers of other elements (a transpose, a neighbour, an `else`) need
-a memory that units share. Tensors that a write-back reads must be kept at or above the line of its accumulator.
+a memory that units share. With a block, registers have a product as its instruction lays it out. What is computed of it below
+lies in the same way, and an instruction takes its operand from there. Tensors that a write-back reads must be kept at or above
+the line of its accumulator.
 """,
         "softmax",
         "tile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",
