@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from typing import TypeAlias
 
 FLOATS = ("f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2")
 INTS = ("i64", "i32", "i16", "i8", "u8", "i4")
@@ -52,16 +53,20 @@ class Apply:
     args: tuple[Expr, ...]
 
 
+Domain: TypeAlias = "tuple[tuple[Expr, str, Expr], ...]"
+
+
 @dataclass(frozen=True)
 class Reduce:
     """`over`: the reduced indices; `stated`: those of them whose range the text must state; `domain`: comparisons that hold for
-    the terms that count."""
+    the terms that count; `inherited`: what it reads has them."""
 
     kind: str
     over: tuple[str, ...]
     body: Expr
     stated: tuple[str, ...] = ()
-    domain: tuple[tuple[Expr, str, Expr], ...] = ()
+    domain: Domain = ()
+    inherited: bool = False
 
 
 Expr = Number | Named | Read | Binary | Apply | Reduce
@@ -76,12 +81,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Statement:
-    """`ranges`: each index, free and reduced, with its extent, an expression of sizes."""
+    """`ranges`: each index, free and reduced, with its extent, an expression of sizes. `domain`: comparisons that hold where
+    there are elements; a reduction that reads them states them too, and its text leaves them out (`inherited`)."""
 
     target: str
     indices: tuple[str, ...]
     value: Expr
     ranges: tuple[tuple[str, Expr], ...]
+    domain: Domain = ()
 
     def extent(self, index: str) -> Expr:
         return dict(self.ranges)[index]
@@ -101,7 +108,7 @@ class Op:
     nonempty: frozenset[str] = frozenset()
     least: tuple[tuple[str, int], ...] = ()
     params: tuple[tuple[str, int, int | None], ...] = ()
-    conditions: tuple[tuple[Expr, str, Expr], ...] = ()
+    conditions: Domain = ()
 
     @property
     def text(self) -> str:
@@ -121,7 +128,12 @@ def _tensors(tensors: tuple[Tensor, ...]) -> str:
 
 def _statement(s: Statement) -> str:
     at = f"[{', '.join(s.indices)}]" if s.indices else ""
+    at += f" where {_conditions(s.domain)}" if s.domain else ""
     return f"{s.target}{at} = {bare(written(s.value, dict(s.ranges)))}"
+
+
+def _conditions(domain: Domain) -> str:
+    return ", ".join(f"{bare(written(a))} {sign} {bare(written(b))}" for a, sign, b in domain)
 
 
 def bare(text: str) -> str:
@@ -160,8 +172,8 @@ def written(e: Expr, ranges: dict[str, Expr] | None = None) -> str:
             return f"{function}({', '.join(bare(written(x, ranges)) for x in args)})"
         case Reduce(kind, over, body, stated):
             head = ", ".join(f"{i}: {written((ranges or {})[i])}" if i in stated else i for i in over)
-            if e.domain:
-                head += " where " + ", ".join(f"{bare(written(a))} {sign} {bare(written(b))}" for a, sign, b in e.domain)
+            if e.domain and not e.inherited:
+                head += f" where {_conditions(e.domain)}"
             inner = written(body, ranges)
             if isinstance(body, Binary) and body.symbol == "*" and not inner.startswith("((-"):
                 inner = bare(inner)  # a reduction takes the product to its right

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .case import Case
 from .execute import Outcome
-from .model import Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, reads, walk
+from .model import Apply, Binary, Domain, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, reads, walk
 
 _MODIFIERS = re.compile(
     r" (?:unroll(?: \d+| auto)?|peel|persistent|online|through|vector \d+|raster \d+|pad \d+|pipeline \d+(?: through)?"
@@ -253,11 +253,13 @@ def without(op: Op, dim: str) -> Op | None:
             case Reduce(kind, over, body, stated):
                 rest = tuple(i for i in over if (n, i) not in indices)
                 gone = {dim, *(i for m, i in indices if m == n)}
-                domain = tuple(c for c in e.domain if not any(isinstance(x, Named) and x.name in gone for x in walk(c)))
-                return Reduce(kind, rest, cut(body, n), stated, domain) if rest else cut(body, n)
+                return Reduce(kind, rest, cut(body, n), stated, left(e.domain, gone), e.inherited) if rest else cut(body, n)
             case Named(name) if name == dim or (n, name) in indices:
                 return Number(0)
         return e
+
+    def left(domain: Domain, gone: set[str]) -> Domain:
+        return tuple(c for c in domain if not any(isinstance(x, Named) and x.name in gone for x in walk(c)))
 
     def shape(t: Tensor) -> Tensor:
         return replace(t, shape=tuple(d for d in t.shape if d != Named(dim)))
@@ -266,6 +268,7 @@ def without(op: Op, dim: str) -> Op | None:
         Statement(
             s.target, tuple(i for i in s.indices if (n, i) not in indices), cut(s.value, n),
             tuple((i, e) for i, e in s.ranges if (n, i) not in indices),
+            left(s.domain, {dim, *(i for m, i in indices if m == n)}),
         )
         for n, s in enumerate(op.statements)
     )  # fmt: skip
@@ -288,7 +291,8 @@ def simpler(e: Expr) -> Iterator[Expr]:
                 yield from (Apply(function, (*args[:n], x, *args[n + 1 :])) for x in simpler(a))
         case Reduce(kind, _, body):
             yield from (replace(e, body=x) for x in simpler(body))
-            yield from (replace(e, domain=tuple(c for c in e.domain if c is not gone)) for gone in e.domain)
+            if not e.inherited:
+                yield from (replace(e, domain=tuple(c for c in e.domain if c is not gone)) for gone in e.domain)
             if kind not in ("sum", "any", "all"):
                 yield replace(e, kind="sum")
         case Read(tensor, at, fill):

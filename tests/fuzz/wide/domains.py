@@ -1,4 +1,4 @@
-"""Random domains of reductions."""
+"""Random domains of reductions and of what they read."""
 
 from __future__ import annotations
 
@@ -22,4 +22,16 @@ def random_domain(source: Random, over: list[str], free: list[str]) -> tuple[tup
     if not out or rng.random() < 0.4:
         twice = Binary("*", Number(2), at) if rng.random() < 0.2 else at
         out.append((twice, rng.choice((">=", ">")), Binary("-", other, Number(4 - start))))
+    if rng.random() < 0.3:
+        out.append((Binary("+", at, other), "<", Number(rng.randint(20, 60))))
     return tuple(out)
+
+
+def inherits(source: Random) -> bool:
+    """Whether what a reduction reads states its domain. A draw of its own, too."""
+    return Random(str(source.getstate()[1][4:8])).random() < 0.4
+
+
+def states_range(source: Random) -> bool:
+    """Whether a restricted reduction states the range of an index, though a shape tells it."""
+    return Random(str(source.getstate()[1][8:12])).random() < 0.3

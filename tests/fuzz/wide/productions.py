@@ -23,6 +23,8 @@ EXCEPTIONS: Mapping[str, str] = {
     "subscripts: _LSQB _ELSE expr RSQB": "a scalar has no axis to leave",
     "call: NAME LPAR RPAR": "no function takes nothing (wrong-arity)",
     "size_call: NAME LPAR RPAR": "no function takes nothing (wrong-arity)",
+    "assign: NAME domain ": "a scalar has no index that a condition restricts (bad-domain)",
+    "domain ADD_EQ": "an instruction computes all elements (bad-domain)",
     "device: DEVICE DEVICE_NAME _NL": "a device without levels computes nothing",
     "counted: INT _BY_COUNT INT": "a count of what has no unit (unknown-unit)",
     "counted: INT _BY_COUNT FLOAT": "a count of what has no unit (unknown-unit)",
