@@ -253,12 +253,12 @@ def without(op: Op, dim: str) -> Op | None:
             case Reduce(kind, over, body, stated):
                 rest = tuple(i for i in over if (n, i) not in indices)
                 gone = {dim, *(i for m, i in indices if m == n)}
-                return Reduce(kind, rest, cut(body, n), stated, left(e.domain, gone), e.inherited) if rest else cut(body, n)
+                return Reduce(kind, rest, cut(body, n), stated, conditions_left(e.domain, gone), e.inherited) if rest else cut(body, n)
             case Named(name) if name == dim or (n, name) in indices:
                 return Number(0)
         return e
 
-    def left(domain: Domain, gone: set[str]) -> Domain:
+    def conditions_left(domain: Domain, gone: set[str]) -> Domain:
         return tuple(c for c in domain if not any(isinstance(x, Named) and x.name in gone for x in walk(c)))
 
     def shape(t: Tensor) -> Tensor:
@@ -268,7 +268,7 @@ def without(op: Op, dim: str) -> Op | None:
         Statement(
             s.target, tuple(i for i in s.indices if (n, i) not in indices), cut(s.value, n),
             tuple((i, e) for i, e in s.ranges if (n, i) not in indices),
-            left(s.domain, {dim, *(i for m, i in indices if m == n)}),
+            conditions_left(s.domain, {dim, *(i for m, i in indices if m == n)}),
         )
         for n, s in enumerate(op.statements)
     )  # fmt: skip
