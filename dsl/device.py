@@ -15,6 +15,7 @@ from .op import Statement
 from .source import Span
 from .support.cached import cached_property
 from .types import DType
+from .values import Apply, Load
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Instr:
     """An instruction: what it computes, where its operands live, the text it is, what it costs.
 
     `awaits`: an asynchronous one's word of `AWAITED` (and what follows it); None: complete when the next statement begins.
+    `error`: of one that is a function of a number, in units in the last place; None: its result is that of its statement.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Instr:
     cycles: float | None = None
     latency: float | None = None
     awaits: tuple[str, ...] | None = None
+    error: float | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def operand(self, name: str) -> Operand:
@@ -122,6 +125,16 @@ class Instr:
     @cached_property
     def _operands(self) -> dict[str, Operand]:
         return {o.name: o for o in self.operands}
+
+    @cached_property
+    def function(self) -> str | None:
+        """The function of which it is the text, if its statement is one: `Y[] = exp2(X[])`, of an f32."""
+        value = self.statement.value
+        if not isinstance(value, Apply) or self.accumulate or self.statement.reduction is not None:
+            return None
+        whole = all(isinstance(x, Load) for x in value.args) and len(value.args) == 1
+        plain = all(o.dtype.name == "f32" and not o.shape and not o.coords for o in self.operands)
+        return value.fn if whole and plain else None
 
     @cached_property
     def found(self) -> dict[Any, Any]:

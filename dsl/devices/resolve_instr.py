@@ -84,10 +84,17 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
         message = f"nothing is awaited by `{awaits[0]}`"
         diagnostics.add(BadFact(message, decl.awaits.span or decl.span, help=did_you_mean(awaits[0], AWAITED)))
     diagnostics.raise_if_any()
-    return Instr(
+    instr = Instr(
         decl.name, decl.level, decl.family, tuple(operands), statement, accumulate,
-        tuple(emits.items()), figures.get("cost"), figures.get("latency"), awaits, decl.span,
+        tuple(emits.items()), figures.get("cost"), figures.get("latency"), awaits, figures.get("error"), decl.span,
     )  # fmt: skip
+    if instr.error is not None and instr.function is None:
+        raise BadFact(
+            f"`{decl.name}` states an error, but is no function of one f32",
+            decl.span,
+            help="its op is `Y[] = exp2(X[])`, say, with `X in register at ()`; other instructions do what they say",
+        )
+    return instr
 
 
 def _body(decl: syntax.InstrDecl) -> tuple[Op, Statement, bool]:
@@ -271,7 +278,7 @@ def _fragment(
 
 
 def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[str, float]:
-    """`cost` and `latency` in cycles, `align NAME` and `least NAME` in bytes."""
+    """`cost` and `latency` in cycles, `error` in units in the last place, `align NAME` and `least NAME` in bytes."""
     out: dict[str, float] = {}
     for f in decl.facts:
         try:
@@ -279,6 +286,8 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                 case ("cost" | "latency" as key, Quantity() as q, *tail) if tail in ([], ["cycles"], ["cycle"]) or (
                     tail[0] in ("cycles", "cycle") and tail[1:2] == ["per"] and len(tail) == 3
                 ):
+                    value = number_in(q, "", f.span)
+                case ("error" as key, Quantity() as q, "ulp"):
                     value = number_in(q, "", f.span)
                 case ("align" | "least" as fact, str(name), Quantity() as q):
                     known = [t.name for t in op.tensors]

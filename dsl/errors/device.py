@@ -69,7 +69,7 @@ class BadFact(UserError):
 
     Levels have `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`. Memories have a
     capacity, a bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers and `spill B`.
-    Instructions have `cost`, `latency`, `align` and `least` of an operand, and `await group` or `await counter`.
+    Instructions have `cost`, `latency`, `error N ulp`, `align` and `least` of an operand, and `await group` or `await counter`.
     """
 
     id = "bad-fact"

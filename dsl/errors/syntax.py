@@ -163,7 +163,7 @@ class RangeByIn(Malformed):
 class InstructionLine(Malformed):
     """A line of an instruction, or a statement of its op, that the grammar does not know.
 
-    An instruction has `op`, one place for each operand, `emit`, `cost`, `latency`, `align`, `least` and `await`.
+    An instruction has `op`, one place for each operand, `emit`, `cost`, `latency`, `error`, `align`, `least` and `await`.
     """
 
     id = "instruction-line"

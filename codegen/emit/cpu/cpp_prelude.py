@@ -14,6 +14,7 @@ from ....dsl.errors import InternalError
 from ...ir.program import Program
 from ..c.c_expr import ELEMENTS, Helper
 from ..c.c_tree import words
+from ..c.device_functions import DeviceFunction, device_functions
 from ..c.templates import environment
 
 _SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
@@ -24,16 +25,21 @@ _ON_VECTORS = frozenset((*_LOADS, "splat", "first_lanes", "lanes_between"))
 # bits: of an element type in the names of vector types [fact: the language]
 _BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
 _FLOATS = ("f32", "f64")
+_DEVICE = "m_device_"  # begins the names of functions that are the device's own
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
 
 
 @dataclass(frozen=True)
 class MacroTypes:
-    """The variables of a macro: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size."""
+    """The variables of a macro: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size.
+
+    `own`: the functions of one such value of which the device has a text.
+    """
 
     e: str
     w: int
     library: str = "static"  # how functions begin that call the library of the language
+    own: frozenset[str] = frozenset()
 
     def of(self, element: str) -> str:
         return f"{element}x{self.w}" if self.w > 1 else ELEMENTS[element]
@@ -109,11 +115,14 @@ def _macro(name: str, dialect: str) -> Callable[..., str] | None:
 
 
 @cache
-def _function(need: Helper, dialect: str) -> str:
+def _function(need: Helper, dialect: str, own: tuple[DeviceFunction, ...]) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
-    types = MacroTypes(need.type, need.lanes, "static" if dialect == "cpp" else "m_inline")
+    names = frozenset(f.name for f in own) if need.type == "f32" and need.lanes == 1 else frozenset()
+    types = MacroTypes(need.type, need.lanes, "static" if dialect == "cpp" else "m_inline", names)
+    if name.startswith(_DEVICE) and (device := _macro("m_device", dialect)) is not None:
+        return str(device(types, next(f for f in own if f.name == name.removeprefix(_DEVICE)))).strip("\n")
     macro = _macro(name, dialect)
     if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
         return str(libm(types, need.name[2:])).strip("\n")
@@ -163,6 +172,8 @@ def _works_on(name: str, caller: Helper) -> str:
     if "_from_" in name:
         target, _, source = name.partition("_from_")
         return source if target[0] in "iu" or target in ("f32", "f32_odd") else target
+    if caller.name.startswith(_DEVICE):  # an emulated one is exact before it errs
+        return "f64"
     narrow = caller.type not in ("f32", "f64", "i32", "i64") or caller.name.startswith("f32_odd_")
     return "f32" if narrow else caller.type
 
@@ -171,12 +182,13 @@ def prelude(needs: Iterable[Helper], program: Program, instrs: str, dialect: str
     """The text of all helpers in `needs` and of those that they and the instructions need, callees first."""
     done: dict[Helper, str] = {}
     under_way: set[Helper] = set()
+    own = device_functions(program.device, dialect)
 
     def visit(need: Helper) -> None:
         if need in done or need in under_way:
             return
         under_way.add(need)
-        text = _function(need, dialect)
+        text = _function(need, dialect, own)
         for other in _uses(need, text):
             visit(other)
         done[need] = text
