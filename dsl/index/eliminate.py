@@ -18,8 +18,9 @@ def without(conds: Iterable[Expr], name: str) -> tuple[Expr, ...] | None:
     least: list[Expr] = []
     greatest: list[Expr] = []
     for c in conds:
-        k = c.coefficient(Var(name))
-        other = c - as_expr(Var(name)) * k
+        var = next((v for v in c.variables() if v.name == name), Var(name))
+        k = c.coefficient(var)
+        other = c - as_expr(var) * k
         if any(v.name == name for v in other.variables()) or k not in (-1, 0, 1):
             return None
         if k == 0:

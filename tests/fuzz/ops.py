@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from .model import FLOATS, INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, computes_in, reads
-from .wide.domains import inherits, random_domain, states_range
+from .wide.domains import partly, random_domain
 
 DIMS = ("M", "N", "K", "L", "P", "Q", "R", "S")
 SOURCES = {
@@ -236,21 +236,10 @@ class Writer:
         elif kind.startswith("arg"):
             dtype = "i64"
             self.nonempty |= {indices[i] for i in over}
-        e: Expr = self.restricted(kind, indices, over, free, body)
+        e: Expr = partly(self, kind, indices, over, free, body)
         if dtype == self.compute and self.maybe(0.25):  # what follows the reduction stands in one statement with it
             e = self.after(e, free, indices)
         self.assign(indices, free, e, dtype)
-
-    def restricted(self, kind: str, indices: dict[str, str], over: list[str], free: list[str], body: Expr) -> Reduce:
-        """A reduction, of all of its terms or of a part, which it states or an intermediate that it reads does."""
-        domain = () if kind.startswith("arg") else random_domain(self.rng, over, free)
-        if not domain or not inherits(self.rng):
-            stated = over[-1:] if domain and states_range(self.rng) else ()
-            return Reduce(kind, tuple(over), body, tuple(stated), domain)
-        name, order = f"t{len(self.statements)}", tuple(indices)
-        self.statements.append(Statement(name, order, body, tuple((i, Named(d)) for i, d in indices.items()), domain))
-        self.types[name] = "bool" if kind in ("any", "all") else self.compute
-        return Reduce(kind, tuple(over), Read(name, tuple(map(Named, order))), domain=domain, inherited=True)
 
     def distances(self, dims: tuple[str, ...]) -> None:
         """An extreme, and a sum of exponentials of the distances to it, as in a softmax: what `online` is for."""

@@ -253,7 +253,9 @@ def without(op: Op, dim: str) -> Op | None:
             case Reduce(kind, over, body, stated):
                 rest = tuple(i for i in over if (n, i) not in indices)
                 gone = {dim, *(i for m, i in indices if m == n)}
-                return Reduce(kind, rest, cut(body, n), stated, conditions_left(e.domain, gone), e.inherited) if rest else cut(body, n)
+                if not rest:
+                    return cut(body, n)
+                return Reduce(kind, rest, cut(body, n), stated, conditions_left(e.domain, gone), e.inherited)
             case Named(name) if name == dim or (n, name) in indices:
                 return Number(0)
         return e

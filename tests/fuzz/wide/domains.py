@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
-from ..model import Binary, Expr, Named, Number
+from ..model import Binary, Expr, Named, Number, Read, Reduce, Statement
+
+if TYPE_CHECKING:
+    from ..ops import Writer
 
 
 def random_domain(source: Random, over: list[str], free: list[str]) -> tuple[tuple[Expr, str, Expr], ...]:
@@ -27,11 +31,18 @@ def random_domain(source: Random, over: list[str], free: list[str]) -> tuple[tup
     return tuple(out)
 
 
-def inherits(source: Random) -> bool:
-    """Whether what a reduction reads states its domain. A draw of its own, too."""
-    return Random(str(source.getstate()[1][4:8])).random() < 0.4
+def partly(writer: Writer, kind: str, indices: dict[str, str], over: list[str], free: list[str], body: Expr) -> Reduce:
+    """A reduction, perhaps of the terms in a domain, which it states, or an intermediate that it reads does."""
+    domain = () if kind.startswith("arg") else random_domain(writer.rng, over, free)
+    if not domain or not _draw(writer.rng, 4, 0.4):
+        stated = over[-1:] if domain and _draw(writer.rng, 8, 0.3) else ()  # its range, though a shape tells it
+        return Reduce(kind, tuple(over), body, tuple(stated), domain)
+    name, ranges = f"t{len(writer.statements)}", tuple((i, Named(d)) for i, d in indices.items())
+    writer.statements.append(Statement(name, tuple(indices), body, ranges, domain))
+    writer.types[name] = "bool" if kind in ("any", "all") else writer.compute
+    return Reduce(kind, tuple(over), Read(name, tuple(map(Named, indices))), (), domain, inherited=True)
 
 
-def states_range(source: Random) -> bool:
-    """Whether a restricted reduction states the range of an index, though a shape tells it."""
-    return Random(str(source.getstate()[1][8:12])).random() < 0.3
+def _draw(source: Random, at: int, share: float) -> bool:
+    """A draw of its own."""
+    return Random(str(source.getstate()[1][at : at + 4])).random() < share
