@@ -253,8 +253,9 @@ def load_tuned(request: CompileRequest, count: int = 0, tuned: str | os.PathLike
     return kernel or compile_untuned(replace(request, notes=request.notes | {note}))
 
 
-def _load_stored(request: CompileRequest, count: int) -> Kernel | None:
+def _load_stored(request: CompileRequest, count: int, note: str = "") -> Kernel | None:
     found = load_record(request) if is_allowed() else None
+    request = replace(request, notes=request.notes | {note}) if note else request
     if found is None or found.asked < count:
         return None
     return compile_untuned(request, found) if found.schedule is None else found.kernel(request)

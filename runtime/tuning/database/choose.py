@@ -68,10 +68,11 @@ class DatabaseChoice:
 
 
 def choose_kernel(
-    request: CompileRequest, where: str | os.PathLike[str], required: bool, stored: Callable[[], Kernel | None], near: bool
+    request: CompileRequest, where: str | os.PathLike[str], required: bool, stored: Callable[[str], Kernel | None], near: bool
 ) -> tuple[Kernel | None, str]:
     """The kernel of the first choice that fits: EXACT, then what this machine has `stored` for these sizes, then NEAR.
 
+    stored    with this note, or without one
     required  whether a database that cannot be read is an error; otherwise it is noted        near  whether NEAR is wanted
 
     Returns the kernel, and a note where the database gave none. Raises what `open_database` raises.
@@ -81,9 +82,9 @@ def choose_kernel(
         task = task_of(request)
         place = _place(request, {**task.sizes, **task.open_sizes})
         if place is None:
-            return stored(), f"{database.name} was not asked: the schedule is the author's"
+            return stored(""), f"{database.name} was not asked: the schedule is the author's"
         machine = _machine(request)
-        kernel = _fitting(request, place, database, database.fastest(task.key, machine, _EXACT)) or stored()
+        kernel = _fitting(request, place, database, database.fastest(task.key, machine, _EXACT)) or stored("")
         if kernel is None and near:
             found = [c for c in database.nearest(task, machine, each=_EACH) if c.distance <= FARTHEST]
             kernel = _fitting(request, place, database, found)
@@ -91,7 +92,8 @@ def choose_kernel(
     except UserError as error:
         if required:
             raise
-        return stored(), f"measurements are not used: {error.message}"
+        note = f"measurements are not used: {error.message}" + (f"; {error.help}" if error.help else "")
+        return stored(note), note
 
 
 def _fitting(request: CompileRequest, place: int, database: Database, choices: Sequence[Choice]) -> Kernel | None:

@@ -29,6 +29,8 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
     a URL needs.
     """
     text = os.fspath(where if where is not None else named_database() or default_path())
+    if not text:
+        raise NoDatabase("the name of the database is empty", help="a path, `sqlite:///PATH` or `postgresql://...`")
     scheme, separator, rest = text.partition("://")
     if not separator:
         return Database(SqliteFile(_absolute(text), create))

@@ -31,13 +31,13 @@ class SqliteFile:
 
     def __init__(self, path: Path, create: bool = True) -> None:
         self.path, self.name = path, str(path)
-        if not path.exists():
-            if not create:
-                raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
-            try:
+        try:
+            if not path.exists():
+                if not create:
+                    raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
                 path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
+        except OSError as error:
+            raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
         self._refuse_foreign()
         with self._connection(create) as session:
             current = bool(_tables(session)) and has_all_steps(session, self.name)

@@ -147,3 +147,14 @@ def test_a_database_that_cannot_be_read_is_an_error_where_it_was_asked_for(path,
         andiron.compile(GEMM, tuned=tmp_path / "text.db", **SIZES)
     with pytest.raises(ArgumentKind, match="tuned"):
         andiron.compile(GEMM, tuned=3, **SIZES)
+    for name in ("", "x" * 5000):
+        with pytest.raises(NoDatabase):
+            andiron.compile(GEMM, tuned=name, **SIZES)
+
+
+def test_a_note_says_that_one_cannot_be_read_also_beside_a_winner_of_this_machine(path, monkeypatch):
+    store_record(resolve_request(GEMM, given=SIZES), TunedRecord(TILED.format(21), 0, 1e-3, 2e-3, 5, 5, SIZES, "2026-01-01"))
+    monkeypatch.setenv("ANDIRON_TUNED", path)
+    k = andiron.compile(GEMM, **SIZES)
+    assert tile(k) == 21
+    assert f"measurements are not used: there is no database {path}" in str(k.report)
