@@ -178,11 +178,14 @@ def _works_on(name: str, caller: Helper) -> str:
     return "f32" if narrow else caller.type
 
 
-def prelude(needs: Iterable[Helper], program: Program, instrs: str, dialect: str = "cpp") -> str:
-    """The text of all helpers in `needs` and of those that they and the instructions need, callees first."""
+def prelude(needs: Iterable[Helper], program: Program | None, instrs: str, dialect: str = "cpp") -> str:
+    """The text of all helpers in `needs` and of those that they and the instructions need, callees first.
+
+    program  whose device may have functions of its own; None: the generic ones
+    """
     done: dict[Helper, str] = {}
     under_way: set[Helper] = set()
-    own = device_functions(program.device, dialect)
+    own = device_functions(program.device, dialect) if program is not None else ()
 
     def visit(need: Helper) -> None:
         if need in done or need in under_way:

@@ -27,7 +27,7 @@ COUNTS = (-(1 << 40), -1, 0, 1, 2, 3, 1 << 40)
 
 @cache
 def text() -> str:
-    made = HEAD + prelude([Helper(name, e, w) for name in HELPERS for e, w in VECTORS], None, "")  # type: ignore[arg-type]
+    made = HEAD + prelude([Helper(name, e, w) for name in HELPERS for e, w in VECTORS], None, "")
     made += 'extern "C" {\n'
     for e, w in VECTORS:
         c, v = ELEMENTS[e], f"{e}x{w}"
