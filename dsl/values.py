@@ -15,6 +15,9 @@ from .index.expr import Expr
 from .support.fast_replace import replace
 from .types import DType
 
+# Functions of `Apply` that compare, and the sign of each.
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
 
 @dataclass(frozen=True)
 class Const:

@@ -65,6 +65,10 @@ class CompileRequest:
     verify: bool = False
     elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
 
+    def is_authored(self, schedule: ScheduleDecl | None) -> bool:
+        """Whether one of the schedules is an author's, not the compiler's own."""
+        return schedule is not None and (self.named is not None or schedule.name in self.module.schedules)
+
     def variant(
         self, schedule: ScheduleDecl | None, values: Mapping[str, int] | None = None, emit: Callable[..., str] = emit
     ) -> Variant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
@@ -117,3 +118,10 @@ class KernelVariants(Sequence[Variant]):
             if at not in self._made:
                 self._made[at] = self._makers[at]()
             return self._made[at]
+
+
+def with_variant(variants: Sequence[Variant], place: int, variant: Variant) -> KernelVariants:
+    """The variants with another one in a place. Of the others those that are not compiled yet stay so."""
+    makers: list[Callable[[], Variant]] = [partial(variants.__getitem__, i) for i in range(len(variants))]
+    makers[place] = lambda: variant
+    return KernelVariants(makers)

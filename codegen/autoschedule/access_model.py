@@ -188,11 +188,10 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
     writes = tuple(
         AccessModel(t, dtypes.get(t, computation.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
     )
-    counted = max(1, operations(computation.value, computation) + (1 if computation.reduction else 0))
-    every = (
-        *calls(computation.value, computation.alias),
-        *[Call(1, frozenset(computation.all_indices))] * bool(computation.reduction),
-    )
+    every = calls(computation.value, computation.alias)
+    if computation.reduction is not None:
+        every = (*every, Call(1, frozenset(computation.all_indices)))
+    counted = max(1, _counted(every, computation))
     return AccessProblem(
         computation,
         computation.indices,
@@ -221,8 +220,12 @@ def calls(value: Value, alias: Mapping[str, str]) -> tuple[Call, ...]:
 
 def operations(value: Value, computation: Computation) -> int:
     """Operations on scalars for one element. What does not change in the innermost loop, as the logarithm of a row, is one."""
+    return _counted(calls(value, computation.alias), computation)
+
+
+def _counted(made: tuple[Call, ...], computation: Computation) -> int:
     inner = computation.reduced or computation.indices[-1:]
-    return sum(1 if c.axes.isdisjoint(inner) else c.operations for c in calls(value, computation.alias))
+    return sum(1 if c.axes.isdisjoint(inner) else c.operations for c in made)
 
 
 def _reads(values: list, computation: Computation) -> list[AccessModel]:

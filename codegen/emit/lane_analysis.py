@@ -20,12 +20,11 @@ from functools import partial
 from ...dsl.device import Level, Operand
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.cached import cached_property
-from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, walk
+from ...dsl.values import COMPARISONS, Apply, IndexValue, Load, Masked, Value, loads, walk
 from ..analysis.register_buffers import is_register
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
-from .c.c_expr import COMPARISONS
 
 MOST_CELLS = 256  # elements: of a buffer whose elements are analysed one by one [limit]
 

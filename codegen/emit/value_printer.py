@@ -14,13 +14,12 @@ from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
+from ...dsl.values import COMPARISONS, Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
 from .c.c_expr import (
     AND,
     ATOM,
     BOOL,
     COMPARE,
-    COMPARISONS,
     I64,
     OR,
     PRODUCT,

@@ -14,7 +14,7 @@ from ...dsl.index import intervals
 from ...dsl.index.condition_text import condition_text, conditions_text
 from ...dsl.index.expr import Expr, Var
 from ...dsl.index.intervals import Interval
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value
+from ...dsl.values import COMPARISONS, Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value
 from .tile_ir import (
     Alloc,
     AllReduce,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 _INDENT = "    "
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"} | COMPARISONS
 Scope = Mapping[str, Interval]
 
 

@@ -32,5 +32,10 @@ class Program:
     needs: Needs | None = None
     instead: Program | None = None
 
+    @property
+    def call_sizes(self) -> tuple[Var, ...]:
+        """The variables that a call gives values: sizes, those derived from them, unit counts of finite levels."""
+        return (*self.dims, *(v for v, _ in self.lets), *(v for _, v in self.finite))
+
     def __str__(self) -> str:
         return show(self)

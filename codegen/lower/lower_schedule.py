@@ -74,9 +74,8 @@ class Lowering:
         self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them
         # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
-        self.oriented = (
-            oriented(self, tree) if tree is not None else {}
-        )  # computations: their indices that an instruction's are
+        # computations, and which of their indices an instruction's are
+        self.oriented = oriented(self, tree) if tree is not None else {}
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:

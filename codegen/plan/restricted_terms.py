@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from ...dsl.index.expr import Expr, as_expr
 from ...dsl.ops.declare_op import comparison_conditions
-from ...dsl.values import Apply, Const, IndexValue, Masked, Value, neutral_value
+from ...dsl.values import COMPARISONS, Apply, Const, IndexValue, Masked, Value, neutral_value
 
-SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 OPPOSITE = {"lt": ">=", "le": ">", "gt": "<=", "ge": "<"}
 
 
@@ -38,8 +37,8 @@ def _conditions(cond: Value) -> tuple[Expr, ...] | None:
         case Apply(fn="and", args=(a, b)):
             found = _conditions(a), _conditions(b)
             return None if found[0] is None or found[1] is None else (*found[0], *found[1])
-        case Apply(fn=fn, args=(a, b)) if fn in SIGNS:
-            return _comparison(SIGNS[fn], a, b)
+        case Apply(fn=fn, args=(a, b)) if fn in COMPARISONS:
+            return _comparison(COMPARISONS[fn], a, b)
     return None
 
 

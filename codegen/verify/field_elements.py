@@ -32,6 +32,7 @@ import numpy as np
 
 from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES, DType
+from ...dsl.values import COMPARISONS
 from ..interpret.domain import Array
 
 # prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1;
@@ -54,7 +55,6 @@ _IDENTITY = {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}  # for a
 _LOWEST = (float("-inf"), -8, -(1 << 7), -(1 << 15), -(1 << 31), -(1 << 63))
 _HIGHEST = (float("inf"), 7, (1 << 7) - 1, 255, (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1)
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _OF_CONSTANTS = ("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "abs", "floor", "ceil", "round", "trunc")
 
 
@@ -229,7 +229,7 @@ class FieldDomain:
 
     def _function(self, fn: str, args: tuple[Array, ...], num: Array) -> Array:
         """A random function of this name; of constants, where it is one of whole numbers or says what is true, itself."""
-        if fn in _COMPARISONS:
+        if fn in COMPARISONS:
             num = _compared(fn, args, num)
         if fn in ("gt", "ge"):
             fn, args = ("lt" if fn == "gt" else "le"), args[::-1]
@@ -238,7 +238,7 @@ class FieldDomain:
         for a in args:
             at = _mixed(at ^ (a["at"].astype(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
             constant = constant & _constant(a)
-        if fn in _COMPARISONS:
+        if fn in COMPARISONS:
             constant = constant | _with_infinity(args)
         at = (at % np.uint64(P)).astype(np.int64)
         exponents: Any = _exponents(at) if self.powers else -1

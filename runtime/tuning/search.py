@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
 from ..native import cpu_features
 from ..random_inputs import default_sizes
-from ..variant import KernelVariants, Variant
+from ..variant import with_variant
 from .database.record_trials import record_trials
 from .measurable import why_not_measured
 from .racing import ROUNDS, winner
@@ -172,10 +171,7 @@ class Search:
         best = winner(self.trials)
         stored = self.store and best.seconds is not None
         found = self._keep(best, 0 if stopped else self.top) if stored else self._kept(best, 0)
-        before = self.kernel.variants  # those for other sizes may not be compiled yet
-        makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
-        makers[self.place] = lambda: best.variant
-        self.kernel.adopt(KernelVariants(makers), found)
+        self.kernel.adopt(with_variant(self.kernel.variants, self.place, best.variant), found)
         if self.store:
             record_trials(self.request, self.dims, self.trials)
         threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None

@@ -90,11 +90,7 @@ def _source(kernel: Kernel) -> dict[str, Any]:
     if kernel.tuned is not None:
         return {**kernel.tuned.as_dict(), "note": str(kernel.tuned)}
     request = kernel.request
-    first = request.schedules[0] if request is not None else None
-    authored = (
-        request is not None and first is not None and (first.name in request.module.schedules or request.named is not None)
-    )
-    return {"source": "file" if authored else "model"}
+    return {"source": "file" if request is not None and request.is_authored(request.schedules[0]) else "model"}
 
 
 def _mappings(kernel: Kernel, json: bool) -> int:

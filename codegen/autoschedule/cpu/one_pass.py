@@ -158,9 +158,8 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lin
     high = HIGH if registers[0] > FEW_REGISTERS else HIGH // 2
     staged = _staged(found)
     cells = [prod(known[i] for i in axes if i not in found.rows) for _, axes in staged]
-    cells += [prod(known[i] for i in found.features(w)) for w in found.products] + [KEYS] * (
-        len(found.scores) + len(found.values)
-    )
+    cells += [prod(known[i] for i in found.features(w)) for w in found.products]
+    cells += [KEYS] * (len(found.scores) + len(found.values))
     need = sum(cells) * across * dtype.bytes
     near = (m for m in device.memories if m.level == cores.name and m.capacity and need <= ROOM * m.capacity)
     memory = min(near, key=lambda m: m.capacity or 0, default=None)

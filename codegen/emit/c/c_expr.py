@@ -17,7 +17,6 @@ import numpy as np
 from ....dsl.types import TYPES, DType
 from .c_tree import Binary
 
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 TERNARY = 0  # precedence: of C operators, the order alone counts [fact: C]
 OR = 1  # precedence: of C operators, the order alone counts [fact: C]
 AND = 2  # precedence: of C operators, the order alone counts [fact: C]

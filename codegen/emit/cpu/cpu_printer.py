@@ -89,8 +89,7 @@ class _Printer:
         self.names = NameSupply()
         self.names.fresh(symbol(program))
         self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
-        sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
-        self.size = {v.name: self.names.fresh(v.name) for v in sizes}
+        self.size = {v.name: self.names.fresh(v.name) for v in program.call_sizes}
         kept = [b for b in program.buffers if b.kind == "workspace"]
         self.kept = [ArenaSlot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
         self.slots: list[ArenaSlot] = []
@@ -121,7 +120,7 @@ class _Printer:
         text = SourceText(lambda v: self._outside(v, text, plan), self.index_need)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
-        text.constants = {*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite)}
+        text.constants = set(program.call_sizes)
         ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:

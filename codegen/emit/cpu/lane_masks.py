@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ....dsl.index.expr import Expr, Fn, as_expr, maximum, minimum
 from ....dsl.types import TYPES
-from ....dsl.values import Apply, IndexValue, Masked
-from ..c.c_expr import BOOL, COMPARISONS, I32, PRODUCT, CExpr
+from ....dsl.values import COMPARISONS, Apply, IndexValue, Masked
+from ..c.c_expr import BOOL, I32, PRODUCT, CExpr
 from ..c.c_tree import Declaration
 from ..emission_context import EmissionContext
 from ..load_store import lane_step, splat

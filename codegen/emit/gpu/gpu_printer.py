@@ -67,8 +67,7 @@ class GpuPrinter:
         for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
             self.names.fresh(own)
         self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
-        sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
-        self.size = {v.name: self.names.fresh(v.name) for v in sizes}
+        self.size = {v.name: self.names.fresh(v.name) for v in program.call_sizes}
         self.host = IndexPrinter(self._size_name, self._need)
         self.kernels: list[KernelSource] = []
         self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each kernel: the line above it, and its lines
@@ -86,7 +85,7 @@ class GpuPrinter:
     def launch(self, launch: Launch, program: Program) -> dict:
         """`program`: the one of `abi.programs` whose launch it is."""
         plan = launch_geometry(program, launch)
-        known = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
+        known = program.call_sizes
         launch = name_tile_counts(launch, plan.blocks, frozenset(known), _MOST_BLOCKS)
         text = SourceText(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
         for name in (*self.field.values(), *self.size.values()):

@@ -57,14 +57,16 @@ def _joined(choose, bounds: list[Bound]) -> Bound:
 def _of_computation(ctx: LoweringContext, focus: Focus, w: Computation, index: str) -> Bounds:
     starts: list[Expr] = []
     stops: list[Expr] = []
+    ends = _ends(ctx, focus.ranges[index])
+    if ends is None:
+        return UNBOUNDED
+    least, most = ends
     for c in w.domain:
         k = c.coefficient(Var(index))
         rest = c - as_expr(Var(index)) * k
         greatest = _greatest(ctx, focus, rest) if k and not _within(rest, index) else None
-        first = _ends(ctx, focus.ranges[index])
-        if greatest is None or first is None:
+        if greatest is None:
             continue
-        least, most = first
         if k < 0:
             stops.append((greatest + least * k) // -k + 1)
         else:

@@ -15,7 +15,7 @@ from ....dsl.support.expected import expect_count, expect_time
 from ...arrays.bind_sizes import bind_sizes
 from ...native import cpu_features
 from ...random_inputs import default_sizes
-from ...variant import KernelVariants, Variant
+from ...variant import with_variant
 from ..database.open_database import open_database
 from ..result import Trial, Tuning
 from ..tuning_store import TunedRecord, load_record, store_record
@@ -125,10 +125,7 @@ def _conclude(kernel: Kernel, run: TaskRun, sizes: dict[str, int], took: float, 
     assert found is not None
     best = trials[found.number]
     stored = store and store_run(run, asked)
-    before = kernel.variants  # those for other sizes may not be compiled yet
-    makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
-    makers[run.place] = lambda: best.variant
-    kernel.adopt(KernelVariants(makers), record_of(run, asked))
+    kernel.adopt(with_variant(kernel.variants, run.place, best.variant), record_of(run, asked))
     threads = kernel.threads if run.request.target.family.launcher == "ctypes" else None
     return Tuning(
         kernel.op.name, kernel.target, threads, sizes, tuple(trials), best, took, tuple(run.refused), stopped, stored, run.note

@@ -119,6 +119,5 @@ def _place(request: CompileRequest, sizes: dict[str, int]) -> int | None:
     for place, schedule in enumerate(request.schedules):
         if schedule is not None and without_decided_bounds(schedule, sizes) is None:
             continue
-        authored = schedule is not None and (request.named is not None or schedule.name in request.module.schedules)
-        return None if authored else place
+        return None if request.is_authored(schedule) else place
     return None
