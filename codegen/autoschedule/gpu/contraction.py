@@ -1,6 +1,7 @@
 """Nests for reductions whose operands are read many times: tiles in registers, staged tiles in shared memory, blocks.
 
-    tile m, n -> outer;  [tile k -> outer by workspace];  keep;  tile k;  move operands -> staging;  tile m, n -> group;  leaf
+    tile m, n -> outer;  [tile k -> outer by workspace];  keep [move result -> staging];  tile k;  move operands -> staging;
+    tile m, n -> group;  leaf
 
 REGISTERS_FIRST   a warp's tile grows until registers are full: every element that is read serves a row or a column of it.
 THEN_STAGED       a block's tile grows by whole warps until its memory is full.
@@ -41,11 +42,18 @@ from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
 from .computed_operands import Made
-from .contraction_resources import contraction_lower_bound, contraction_resources, contraction_traffic, raster_rows
+from .contraction_resources import (
+    contraction_lower_bound,
+    contraction_resources,
+    contraction_traffic,
+    operand_buffers,
+    raster_rows,
+)
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
 from .register_sets import can_run_through
 from .split_reductions import with_splits
+from .staged_result import StagedResult, staged_result
 
 DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_sizes_tried]
 STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_sizes_tried]
@@ -104,6 +112,11 @@ class ContractionTemplate:
             )
             self._staged[depth] = tuple(s for s in made if s is not None)
         return self._staged[depth]
+
+    @cached_property
+    def result(self) -> StagedResult | None:
+        """How the result goes through staging memory, where there is room; None: it does not."""
+        return staged_result(self)
 
     @property
     def materialises_all(self) -> bool:
@@ -313,6 +326,9 @@ class ContractionTemplate:
         without = {x for x, off in absent.items() if off}
         given: dict[str, tuple[syntax.Line, ...]] = {"fuse": mp.fuses}
         given |= {} if self.by_group else {"lane": (self._lane_line(at),)}
+        if self.result is not None and self.result.fits(at, operand_buffers(self, at)):
+            block = (self.result.line(machine.staging.name),)
+            given["keep"] = (syntax.Keep(mp.computation.names[:1], machine.register.name, block=block),)
         at = at | {"inner": mp.leaf[2]}
         names = [x.name for x in self.slots]
         below = names[names.index("k") + 1 + len(staged) :]

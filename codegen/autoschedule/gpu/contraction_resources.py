@@ -100,6 +100,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     w, o, leaf, stages, split = block_walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
+    asked, through = _result_traffic(nest, t, o.stage * stages, stored)
     registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
     exposed: Any = 0
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
@@ -115,8 +116,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         + (o.copies + STEP) * w.steps
         + _computed(nest, t, w)
         + 4 * t["wm"] * t["wn"] / machine.lanes,
-        staging=o.read * w.iterations * groups + o.written * w.steps,
-        l2_bytes=_near(nest, t, w) * w.steps * w.blocks + stored,
+        staging=o.read * w.iterations * groups + o.written * w.steps + through,
+        l2_bytes=_near(nest, t, w) * w.steps * w.blocks + asked,
         dram_bytes=_far(nest, t, sizes, w) + stored,
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
         rounds=2 + np.where(waits, w.steps / 2, 0) if waits.any() else 2,
@@ -126,6 +127,20 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         run=t["wn"],
     )
+
+
+def operand_buffers(nest: ContractionTemplate, at: Tiles) -> Any:
+    """Bytes of a block's buffers of operands, for one candidate."""
+    return _of_depths(nest, at, at["bk"]).stage * at["stages"]
+
+
+def _result_traffic(nest: ContractionTemplate, t: Tiles, room: Any, stored: Any) -> tuple[Any, Any]:
+    """Bytes of transactions that store the result, of all blocks, and those that go through a block's staging memory."""
+    result = nest.result
+    if result is None:
+        return stored, 0.0
+    staged = result.fits(t, room)
+    return stored * np.where(staged | (t["split"] > 0), 1.0, result.waste), np.where(staged, 2 * result.bytes(t), 0)
 
 
 def contraction_lower_bound(nest: ContractionTemplate, sizes: Mapping[str, int]) -> float:
@@ -328,13 +343,19 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
             put, get = put + spans * a.dtype.bytes, get + mine
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
+    result: Any = 0  # of a block: written, and read by rows
+    if nest.result is not None:
+        live = nest.result.access.footprint(extents) * prod(w.share[x] for x in w.share if x in nest.result.access.axes)
+        result = np.where(
+            nest.result.fits(t, _operands(nest, t).stage * t["stages"]), 2 * live * nest.result.access.dtype.bytes, 0
+        )
     loops = w.iterations / w.each
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > loops, (t["sets"] - 1) * loops, 0)
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
         requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.epilogue,
-        served=(put * w.steps + get * (w.iterations + again) * groups) * w.blocks,
+        served=(put * w.steps + get * (w.iterations + again) * groups + result) * w.blocks,
         waste=1 - w.share[mp.m] * w.share[mp.n] * w.part / (w.each * mp.leaf[2]),
     )
 

@@ -1,0 +1,66 @@
+"""Results that go through staging memory, so that rows are stored in whole transactions.
+
+    keep C in register:
+        move C -> shared pad 8
+
+An instruction spreads its result over a group by its fragment. Where a row of the fragment is shorter than a transaction, a
+store of the group fills parts of many. The buffer lies where those of the operands were (`lower.capacity`).
+
+ROOM    The result is staged where the operands' buffers have the room: no block takes more memory for it.
+VECTORS Rows are as long as vectors, or of open length: others are stored element by element either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ....dsl import syntax
+from ...ir.limits import WIDEST_ACCESS
+from ..access_model import AccessModel
+from ..line_builders import modifier
+from ..tile_space import Tiles
+
+if TYPE_CHECKING:
+    from .contraction import ContractionTemplate
+
+
+@dataclass(frozen=True)
+class StagedResult:
+    """`waste`: bytes of transactions for each byte that is stored without staging. `pad`: elements after a row."""
+
+    access: AccessModel
+    rows: str  # the name of the size of a block's tile across rows
+    columns: str
+    waste: float
+    pad: int
+
+    def bytes(self, t: Tiles) -> Any:
+        """Of a block."""
+        return t[self.rows] * (t[self.columns] + self.pad) * self.access.dtype.bytes
+
+    def fits(self, t: Tiles, operands: Any) -> Any:
+        """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
+        return (t["split"] == 0) & (self.bytes(t) <= operands)
+
+    def line(self, memory: str) -> syntax.Move:
+        """The line in the block of the accumulator's `keep`."""
+        return syntax.Move(self.access.tensor, memory, modifiers=modifier("pad", self.pad))
+
+
+def staged_result(nest: ContractionTemplate) -> StagedResult | None:
+    """How the result of a group's instruction would be staged; None where that gains nothing."""
+    mp, written = nest.mapping, nest.problem.writes
+    if not nest.by_group or len(written) != 1:
+        return None
+    (access,) = written
+    axis = access.fast
+    if axis is None or axis not in (mp.m, mp.n) or not {mp.m, mp.n} <= access.axes:
+        return None
+    row, transaction = mp.leaf[0 if axis == mp.m else 1] * access.dtype.bytes, nest.machine.home.transaction or 1
+    vector = max(1, WIDEST_ACCESS // access.dtype.bytes)
+    extent = nest.problem.extents[axis].constant
+    if row >= transaction or (extent is not None and extent % vector):  # VECTORS
+        return None
+    across, along = ("bn", "bm") if axis == mp.m else ("bm", "bn")
+    return StagedResult(access, across, along, transaction / row, vector)

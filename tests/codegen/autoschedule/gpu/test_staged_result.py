@@ -1,0 +1,45 @@
+"""Results whose fragments have short rows go through staging memory, where its buffers have the room."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.runtime.check_results import ExpectedResults
+from andiron.runtime.compile import compile
+from andiron.runtime.random_inputs import random_inputs
+
+from ....support.library.unscheduled import compiled, library
+
+SQUARE = dict.fromkeys("MNK", 4096)
+
+
+def is_staged(op: str, device: str, sizes: dict[str, int]) -> bool:
+    before, _, _ = compiled(op, device, sizes).schedule.partition("tile k")
+    return "-> shared" in before
+
+
+@pytest.mark.parametrize(
+    ("op", "device", "sizes", "staged"),
+    [
+        ("gemm_f16", "sm_80", SQUARE, True),
+        ("linear_gelu_f16", "sm_80", SQUARE, True),
+        ("gemm_f16", "sm_80", {}, True),
+        ("gemm_f16_f32", "sm_80", SQUARE, False),  # eight floats are a transaction
+        ("gemm_f16", "sm_80", SQUARE | {"N": 4100}, False),  # rows are no whole vectors
+        ("gemm_f16", "sm_75", SQUARE, False),  # no room: 66 KiB, and the operands take 48
+    ],
+)
+def test_short_rows_are_staged_where_there_is_room(op: str, device: str, sizes: dict[str, int], staged: bool) -> None:
+    assert is_staged(op, device, sizes) == staged
+
+
+@pytest.mark.parametrize(("device", "fixed"), [("sm_80", True), ("gfx90a", False)])
+def test_rows_are_stored_in_whole_transactions(device: str, fixed: bool) -> None:
+    dims = dict(M=260, N=256, K=64)
+    sizes = dims if fixed else {}
+    k = compile(library(), "gemm_f16", "auto", f"emulate:{device}", sizes=sizes)
+    k.counting = True
+    inputs = random_inputs(k.op, dims)
+    assert ExpectedResults(k.op, inputs).check([k(*inputs)]).ok
+    assert k.report.counts is not None
+    (stored,) = (s for s in k.report.counts.sites if s.buffer == "C" and s.access == "written")
+    assert stored.transactions == stored.least
