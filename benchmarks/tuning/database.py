@@ -1,6 +1,6 @@
 """Times of a database of measurements with many rows, which nobody measured: adding, every query, leaving and pruning.
 
-    python benchmarks/tuning/database.py                                    a million rows in a file in the folder of temporary files
+    python benchmarks/tuning/database.py                             a million rows in a file in the folder of temporary files
     python benchmarks/tuning/database.py --rows 100000 --db postgresql://USER@HOST/EMPTY
 
 The rows are of 1,000 tasks: 20 ops at 50 sizes each, on 4 machines. A schedule has a row in each of 5 runs.

@@ -58,7 +58,7 @@ def main() -> None:
             print(f"{'cluster' if cluster else 'local pool'}: {count} candidates in {seconds:.1f} s", flush=True)
         ratios.append(found[args.cluster] / found[None])
     print(
-        f"the cluster's rate beside the local pool's: {median(ratios):.2f} in the median, {min(ratios):.2f} to {max(ratios):.2f}"
+        f"the cluster's rate beside the local one: {median(ratios):.2f} in the median, {min(ratios):.2f} to {max(ratios):.2f}"
     )
 
 

@@ -3,7 +3,7 @@
     python benchmarks/tuning/zero_shot.py measurements.db --threads 1
 
 Of each op that was measured at several sizes half of the sizes are held out: a copy of the database has no row of them. There
-`compile(tuned=copy)` takes the schedule of the nearest sizes. It is measured by turns with the compiler's own choice and with the
+`compile(tuned=copy)` takes the schedule of the nearest sizes. It is measured by turns with the compiler's own choice and the
 schedule that the whole database has. Tasks whose three schedules are one are counted, not measured.
 """
 
@@ -26,7 +26,7 @@ from andiron.runtime.tuning.database.database import Database
 from andiron.runtime.tuning.database.measurement import Task, sizes_text
 from andiron.runtime.tuning.database.open_database import open_database
 
-KINDS = ("default", "nearest", "tuned")
+KINDS: tuple[str, ...] = ("default", "nearest", "tuned")
 
 
 def halves(database: Database, seed: int) -> tuple[list[Task], list[Task]]:

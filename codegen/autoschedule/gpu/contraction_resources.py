@@ -129,7 +129,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     )
 
 
-def operand_buffers(nest: ContractionTemplate, at: Tiles) -> Any:
+def operand_buffers(nest: ContractionTemplate, at: dict[str, Any]) -> Any:
     """Bytes of a block's buffers of operands, for one candidate."""
     return _of_depths(nest, at, at["bk"]).stage * at["stages"]
 

@@ -19,7 +19,6 @@ from ....dsl import syntax
 from ...ir.limits import WIDEST_ACCESS
 from ..access_model import AccessModel
 from ..line_builders import modifier
-from ..tile_space import Tiles
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
@@ -35,11 +34,11 @@ class StagedResult:
     waste: float
     pad: int
 
-    def bytes(self, t: Tiles) -> Any:
+    def bytes(self, t: dict[str, Any]) -> Any:
         """Of a block."""
         return t[self.rows] * (t[self.columns] + self.pad) * self.access.dtype.bytes
 
-    def fits(self, t: Tiles, operands: Any) -> Any:
+    def fits(self, t: dict[str, Any], operands: Any) -> Any:
         """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
         return (t["split"] == 0) & (self.bytes(t) <= operands)
 
