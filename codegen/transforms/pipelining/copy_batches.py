@@ -10,7 +10,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Staging, Stmt
-from ...ir.tile_visitors import map_exprs, statements
+from ...ir.tile_visitors import map_bodies, map_exprs, statements
 from .split_copies import CopyHalves
 
 Body = tuple[Stmt, ...]
@@ -136,12 +136,16 @@ def wrap_context(context: tuple[Let | If, ...], body: Body) -> Body:
 
 
 def rename_locals(body: Body, fresh: Callable[[str], str]) -> Body:
-    """The statements with other names: they will stand where the old ones mean something else."""
+    """The statements with other names: they will stand where the old ones mean something else.
+
+    Those inside get other names, too: a condition around them that always holds goes away, and they are names here.
+    """
     names: dict[Var, Expr] = {}
     out: list[Stmt] = []
     for s in body:
         if names:
             (s,) = map_exprs((s,), lambda e: e.subs(names))
+        s = map_bodies(s, lambda inner: rename_locals(inner, fresh))
         if isinstance(s, Let):
             new = Var(fresh(s.var.name), s.var.lo, s.var.hi)
             names[s.var] = as_expr(new)
