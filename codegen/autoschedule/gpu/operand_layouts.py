@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd, log2, prod
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles
 from ...ir.limits import WIDEST_ACCESS
+from ...lower.copies.turned_copy import MOST
 from ...lower.leaves.instr_leaf import same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.lowering_context import LoweringContext
@@ -181,8 +182,11 @@ def _ordered(
     """How it is copied."""
     fused = {name for name, _ in mapping.computation.fused}
     fast = _near(mapping, access)
-    # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
-    vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
+    size = access.dtype.bytes
+    vector = _at_once(ctx, access, size)
+    if fast != inner:  # units turn rectangles, in which both sides are vectors
+        side = 1 << int(log2(MOST / size)) // 2
+        vector = min(vector, side) if fast is not None else 1
     calc = PLAIN if fast is not None else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
     return StagedOperand(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)

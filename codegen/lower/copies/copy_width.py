@@ -44,14 +44,16 @@ def elements_per_unit(ctx: LoweringContext, focus: Focus, axes: Axes, fastest: s
     """
     if not prod(e for _, e in axes):
         return 1
-    source = _Source(ctx, focus, tuple(axes), fastest)
-    target = _Target(ctx, focus, tuple(axes), fastest, layout, memory)
+    source = CopySource(ctx, focus, tuple(axes), fastest)
+    target = CopyTarget(ctx, focus, tuple(axes), fastest, layout, memory)
     return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
 
 
 def elementwise_tree(ctx: LoweringContext, focus: Focus, axes: Axes, block: Node) -> Node | None:
     """The tree of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
     match list(block.path()):
+        case [Tile(axes=(_, _, *_)) as tile, Move(block=None), Leaf(instr=None) as leaf] if tile.level == ctx.innermost:
+            return _elementwise_rectangle(ctx, focus, axes, tile, leaf)
         case [*fuses, Tile(axes=(tiled,), level=level) as tile, Leaf(instr=None) as leaf] if level == ctx.innermost:
             pass
         case _:
@@ -65,17 +67,33 @@ def elementwise_tree(ctx: LoweringContext, focus: Focus, axes: Axes, block: Node
         case _:
             return None
     plain = tile.is_plain and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
-    if leaf.is_implied or tiled.size < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(tiled.size):
+    if leaf.is_implied or tiled.size < 2 or not plain or not CopySource(ctx, focus, tuple(axes), index).asks(tiled.size):
         return None
     single = tile.but(axes=(Axis(tiled.index, 1),))
     return chain(*(x for x in fuses if isinstance(x, Fuse)), single, below=leaf)
+
+
+def _elementwise_rectangle(ctx: LoweringContext, focus: Focus, axes: Axes, tile: Tile, leaf: Leaf) -> Node | None:
+    """Instead of rectangles that units turn (`turned_copy`)."""
+    extents = dict(axes)
+    plain = tile.is_plain and all(a.every is None and a.index in extents for a in tile.axes) and prod(extents.values())
+    if leaf.is_implied or not plain:
+        return None
+    wide = [a for a in tile.axes if a.size > 1]
+    read = next((a for a in wide if CopySource(ctx, focus, tuple(axes), a.index).asks(a.size)), None)
+    if read is None:
+        return None
+    order = [*(a for a in tile.axes if a is not read), read]
+    return chain(tile.but(axes=tuple(Axis(a.index, 1) for a in order)), below=leaf)
 
 
 # ---------------------------------------------------------------- where it is read
 
 
 @dataclass(frozen=True)
-class _Source:
+class CopySource:
+    """What a copy reads. `axes`: with their extents; `fastest`: along which it has its neighbours."""
+
     ctx: LoweringContext
     focus: Focus
     axes: tuple[tuple[str, int], ...]
@@ -114,13 +132,13 @@ class _Source:
         return members.fitting("load", buffer.memory, members.register, buffer.dtype)
 
     def _at_once(self, buffer: Buffer, address: Expr, n: int) -> bool:
-        found = _run(self.axes, self.fastest, address, n)
+        found = run_along(self.axes, self.fastest, address, n)
         again = found is not None and found[1] == 0
         return again or any(self._needs(buffer, address, n, m) is not None for m in self._loads(buffer) if m.count == n)
 
     def _needs(self, buffer: Buffer, address: Expr, n: int, by: VectorInstr) -> Needs | None:
         """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
-        found = _run(self.axes, self.fastest, address, n)
+        found = run_along(self.axes, self.fastest, address, n)
         return (
             required_divisors(found[0], max(1, by.align // buffer.dtype.bytes), _known(self.ctx))
             if found and found[1] == 1
@@ -128,7 +146,7 @@ class _Source:
         )
 
 
-def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
+def run_along(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
     """The address where a run of `n` along an axis begins, and the step from one to the next; None where that differs."""
     extent = dict(axes)[fastest]
     return first_and_step(address, Var(fastest, 0, extent - 1), Var(f"{fastest}'", 0, extent // n - 1) * n, n)
@@ -144,7 +162,9 @@ def _known(ctx: LoweringContext) -> KnownMultiples:
 
 
 @dataclass(frozen=True)
-class _Target:
+class CopyTarget:
+    """Where a copy is written: the `layout` of its tile in `memory`."""
+
     ctx: LoweringContext
     focus: Focus
     axes: tuple[tuple[str, int], ...]
@@ -154,29 +174,32 @@ class _Target:
 
     def cost(self, n: int, reads: int) -> int:
         """WORTH: of a unit that has most to do, `reads` loads for a run."""
-        ctx = self.ctx
-        units = ctx.number(ctx.below(self.focus.level, ctx.innermost))[1] or 1
         total = prod(e for _, e in self.axes)
-        width = self._stored(n)
-        return -(-total // (n * units)) * (reads + n // width + self._turns(n, width))
+        width = self.stored(n, self.fastest)
+        return -(-total // (n * self.units)) * (reads + n // width + self._turns(n, width))
 
     @cached_property
-    def _size(self) -> int:
+    def units(self) -> int:
+        """The units that share the copy."""
+        return self.ctx.number(self.ctx.below(self.focus.level, self.ctx.innermost))[1] or 1
+
+    @cached_property
+    def size(self) -> int:
         """Bytes of an element."""
         return self.ctx.dtypes[self.focus.computations[0].name].bytes
 
     @cached_property
-    def _address(self) -> Expr:
+    def address(self) -> Expr:
         return self.layout.address({a: Var(a, 0, e - 1) for a, e in self.axes})
 
-    def _stored(self, n: int) -> int:
-        """Elements of the widest store that a run takes."""
+    def stored(self, n: int, axis: str) -> int:
+        """Elements of the widest store that a run along an axis takes."""
         members, dtype = vector_instrs(self.ctx.device), self.ctx.dtypes[self.focus.computations[0].name]
         for m in members.fitting("store", members.register, self.memory, dtype):
             if n % m.count or m.count < 2:
                 continue
-            found = _run(self.axes, self.fastest, self._address, m.count)
-            if found and found[1] == 1 and divisor(found[0], _known(self.ctx)) * self._size % m.align == 0:
+            found = run_along(self.axes, axis, self.address, m.count)
+            if found and found[1] == 1 and divisor(found[0], _known(self.ctx)) * self.size % m.align == 0:
                 return m.count
         return 1
 
@@ -190,9 +213,9 @@ class _Target:
         order = [*(a for a in extents if a != self.fastest), self.fastest]
         count = min(prod(extents.values()), lanes * n)
         at = np.unravel_index(np.arange(count), [extents[a] for a in order])
-        found = self._address.evaluate(dict(zip(order, at, strict=True)))
+        found = self.address.evaluate(dict(zip(order, at, strict=True)))
         address = np.broadcast_to(found, count).reshape(-1, n)
-        return sum(access_cycles(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))
+        return sum(access_cycles(address[:, i] * self.size, width * self.size, memory.banks) for i in range(0, n, width))
 
 
 # ---------------------------------------------------------------- by an instruction that the line names

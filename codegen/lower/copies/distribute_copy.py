@@ -3,6 +3,7 @@
 SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements, or runs
             of them if the device moves several at once (`copy_width`).
 HONOURED    an instruction that the line names is the leaf, or the line is refused; a note says where no units share the copy.
+TURNED      where source and copy have their neighbours along different axes, units turn rectangles (`turned_copy`).
 SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are known. Its copy is not planned: that would take
             time with its size.
 """
@@ -21,6 +22,7 @@ from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
 from .copy_width import Axes, copy_instr, elements_per_unit
+from .turned_copy import Rectangle, rectangle
 
 
 def copy_lines(
@@ -46,6 +48,9 @@ def copy_lines(
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
         return _flat(axes, fastest, level, wide[1], wide[0].name)
     if not finite and shaped and not shaped[-1].bytes:
+        turned = rectangle(ctx, focus, axes, fastest, layout, move) if move is not None else None
+        if move is not None and turned is not None:
+            return _turned(ctx, axes, turned, fastest, below[-1].name, move.tensor)
         run = elements_per_unit(ctx, focus, axes, fastest, layout, target.memory)
         return _flat(axes, fastest, below[-1].name, run)
     lines: list[syntax.Line] = []
@@ -85,6 +90,16 @@ def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = No
     lines.append(_tile(name, run, level))
     lines.append(syntax.Compute(instr))
     return tuple(lines)
+
+
+def _turned(
+    ctx: LoweringContext, axes: Axes, turned: Rectangle, fastest: str, level: str, tensor: str
+) -> tuple[syntax.Line, ...]:
+    """A rectangle for each unit, which goes through its registers. It is stored along the copy's neighbours."""
+    others = [(a, 1) for a, _ in axes if a not in dict(turned)]
+    tile = tuple(syntax.TileAxis(a, syntax.Num(n)) for a, n in (*others, *turned))
+    order = syntax.Modifier("order", words=(fastest, *(a for a, _ in turned if a != fastest)))
+    return (syntax.Tile(tile, level), syntax.Move(tensor, ctx.device.memories[-1].name), syntax.Compute(None, (order,)))
 
 
 def contiguous_axis(source: Value, axes: list[str]) -> str:
