@@ -17,13 +17,13 @@ from typing import NoReturn
 
 from .. import __version__
 from ..dsl.errors import UserError
-from .commands import bench, build, cache, check, complete, db, emit, explain, fmt, run, targets, tune
+from .commands import bench, build, cache, check, complete, db, emit, explain, fmt, run, targets, tasks, tune
 from .lsp import main as lsp
 from .repl import main as repl
 from .terminal import apology, as_json, complain, say_json, tolerant_streams
 from .view import main as view
 
-COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, tune, repl, lsp, targets, cache, db)
+COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, tune, tasks, repl, lsp, targets, cache, db)
 
 
 EXAMPLES = ("andiron run examples/gemm.sched", "andiron run --help")

@@ -164,6 +164,26 @@ class BadTaskFile(UserError):
     id = "bad-task-file"
 
 
+class BadModel(UserError):
+    """MODULE of `andiron tasks --from-torch` names no model.
+
+    It is `package.module:function`, `file.py:function`, or a `.pt2` file of `torch.export.save`. The function has no arguments.
+    It returns a `torch.nn.Module` and example inputs: a tensor, a tuple of tensors, or a dictionary of them by name.
+    """
+
+    id = "bad-model"
+
+
+class CannotExport(UserError):
+    """PyTorch cannot export a model, or cannot read an exported one.
+
+    The message has PyTorch's first words. `ANDIRON_DEBUG=1` shows the rest. The manual of `torch.export` says what a model may
+    do.
+    """
+
+    id = "cannot-export"
+
+
 class NoPackage(UserError):
     """An optional package is not installed.
 

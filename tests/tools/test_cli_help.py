@@ -20,6 +20,8 @@ def test_examples_of_the_help_run(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     program, *words = line.split()
     assert program == "andiron"
+    if "--from-torch" in words:
+        pytest.importorskip("torch", reason="PyTorch is not installed")
     if words[0] in ("repl", "lsp"):  # they read what is typed, and end with it
         command = [sys.executable, "-m", "andiron", *words]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

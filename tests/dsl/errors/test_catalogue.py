@@ -46,6 +46,8 @@ ELSEWHERE = {
     "versions-differ": ("VersionsDiffer", "runtime/tuning/cluster/test_remote_tasks.py"),
     "executor-failed": ("ExecutorFailed", "runtime/tuning/cluster/test_dispatcher.py"),
     "bad-task-file": ("BadTaskFile", "runtime/tuning/cluster/test_task_file.py"),
+    "bad-model": ("BadModel", "tools/from_torch/test_load_model.py"),
+    "cannot-export": ("CannotExport", "tools/from_torch/test_load_model.py"),
     "no-package": ("NoPackage", "runtime/test_torch_op.py"),
     "no-device": ("NoDevice", "runtime/test_compile.py"),
     "schedule-not-one-line": ("NotOneLine", "dsl/test_schedule_builder.py"),
