@@ -185,8 +185,8 @@ def compile(
     SizeOverflow              a tensor would have 2^63 elements or more
     NotVerified               `verify` found that a program is wrong. Andiron is at fault
     CannotTune, NothingRight  see `Kernel.tune`
-    NoDatabase                there is no database at `tuned`. ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed or
-                              NoPackage: it cannot be read
+    NoDatabase                there is no database at `tuned`. ForeignDatabase, DamagedDatabase, DatabaseFailed or NoPackage: it
+                              cannot be read
     """
     if tune is not None:
         expect_count("tune", tune, 0, "how many candidates to measure")

@@ -164,9 +164,15 @@ def check_capacity(
 def _amount(device: Device, peak: MemoryPeak) -> str:
     m = peak.memory
     if m.registers is not None:
-        return f"{-(-peak.bytes // m.registers[1])} registers; a {m.level} of {device.name} has {m.registers[0]}"
+        return f"{_need(peak)}; a {m.level} of {device.name} has {m.registers[0]}"
     what = "spill memory" if peak.spilled else f"{m.name} memory" if m.backing is None else m.name
     return f"{bytes_text(peak.bytes)} of {what}; a {m.level} of {device.name} has {bytes_text(m.capacity or 0)}"
+
+
+def _need(peak: MemoryPeak) -> str:
+    """In the unit of the memory: bytes, or registers."""
+    size = None if peak.memory.registers is None else peak.memory.registers[1]
+    return bytes_text(peak.bytes) if size is None else f"{-(-peak.bytes // size)} registers"
 
 
 def _whose(peak: MemoryPeak, lines: tuple) -> str:
@@ -236,7 +242,7 @@ def _proposal(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program |
             if now is not None and now.bytes >= before:
                 break  # this size does not matter here
             if program is not None and (now is None or not now.over):
-                need = f"would need {bytes_text(now.bytes)}" if now is not None else "would fit"
+                need = f"would need {_need(now)}" if now is not None else "would fit"
                 return f"`tile {lines[n].axes[k].index}: {value}` {need}"
             before = now.bytes if now is not None else before
     return None
@@ -253,7 +259,7 @@ def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program 
         program = again((*lines[:n], replace(x, modifiers=less), *lines[n + 1 :]))
         now = _same_peak(peak, program) if program is not None else None
         if now is not None and not now.over and now.bytes < peak.bytes:
-            return f"`pipeline {fits}` would need {bytes_text(now.bytes)}"
+            return f"`pipeline {fits}` would need {_need(now)}"
     return None
 
 

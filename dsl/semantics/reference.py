@@ -40,18 +40,25 @@ def reference(op: Op, exact: bool = False) -> Callable[..., Any]:
 
     expect("op", op, Op, "an op, as in `module.ops`")
 
-    def run(*arrays: Any, **params: int) -> Any:
-        bound = bind_params(op, params)
+    return _Reference(op, exact)
+
+
+class _Reference:
+    """What `reference` returns: a class, so that it can be pickled."""
+
+    def __init__(self, op: Op, exact: bool) -> None:
+        self._op, self._exact = op, exact
+        self.__name__ = op.name
+        self.__doc__ = f"The reference meaning of op `{op.name}`."
+
+    def __call__(self, *arrays: Any, **params: int) -> Any:
+        bound = bind_params(self._op, params)
         inputs = _inputs(bound, arrays)
         concrete = specialise(bound, _sizes(bound, inputs))
         _check(concrete, inputs)
-        outputs = _outputs(concrete, inputs, exact)
+        outputs = _outputs(concrete, inputs, self._exact)
         results = [outputs[t.name] for t in concrete.outputs]
         return results[0] if len(results) == 1 else tuple(results)
-
-    run.__name__ = op.name
-    run.__doc__ = f"The reference meaning of op `{op.name}`."
-    return run
 
 
 def _inputs(op: Op, arrays: tuple[Any, ...]) -> dict[str, np.ndarray]:

@@ -32,6 +32,7 @@ _MOST_TEXT = 2_000_000  # characters; a large file of schedules has tens of thou
 _MOST_BYTES = 4 * _MOST_TEXT
 MOST_STRAY = 4  # mistakes that are told one by one in a file without a declaration
 _DECLARATION = re.compile(r"^[ \t]*(?:language[ \t]+[0-9]|(?:import|op|device|schedule|strategy)\b)", re.MULTILINE)
+_KIND = "a `.sched` file"
 _HEAD = 8192  # bytes at the beginning, by which a file is known not to be text
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufeff]")  # also those that reorder what is shown
 _LONG_LINE = re.compile(r"[^\n]{20001}")
@@ -110,10 +111,13 @@ def parse_text(text: str, name: str = "<string>") -> syntax.File:
     return parse(Source(name, text))
 
 
-def read_bytes(file: IO[bytes], name: str) -> bytes:
-    """What is in a file, also where it has no end. Raises NotText, TextTooLarge, OSError."""
+def read_bytes(file: IO[bytes], name: str, kind: str = _KIND) -> bytes:
+    """What is in a file, also where it has no end. Raises NotText, TextTooLarge, OSError.
+
+    kind  what the file should be, in words
+    """
     data = file.read(_MOST_BYTES + 1)
-    _refuse_binary(data, name)
+    _refuse_binary(data, name, kind)
     if len(data) > _MOST_BYTES:
         raise TextTooLarge(
             f"{name} has more than {_MOST_BYTES:,} bytes, which is more than is read",
@@ -122,14 +126,14 @@ def read_bytes(file: IO[bytes], name: str) -> bytes:
     return data
 
 
-def _refuse_binary(data: bytes, name: str) -> None:
+def _refuse_binary(data: bytes, name: str, kind: str = _KIND) -> None:
     if 0 in data[:_HEAD]:
-        raise NotText(f"{name} is no text: it has a byte 0", help="name a `.sched` file, saved as UTF-8")
+        raise NotText(f"{name} is no text: it has a byte 0", help=f"name {kind}, saved as UTF-8")
 
 
-def decode(data: bytes, name: str) -> Source:
-    """The source of a file's bytes, or an error that says where they are not UTF-8."""
-    _refuse_binary(data, name)
+def decode(data: bytes, name: str, kind: str = _KIND) -> Source:
+    """The source of a file's bytes, or an error that says where they are not UTF-8. `kind` is as for `read_bytes`."""
+    _refuse_binary(data, name, kind)
     try:
         return Source(name, data.decode("utf-8"))
     except UnicodeDecodeError as fault:

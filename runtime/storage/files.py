@@ -13,23 +13,26 @@ from ...dsl.errors.module import NoSuchFile
 from ...dsl.errors.target import CannotWrite
 
 
-def read_text(path: str) -> str:
-    """The text of a file, `-` for the input stream. Raises NoSuchFile, NotText, NotUtf8, TextTooLarge."""
+def read_text(path: str, kind: str = "a `.sched` file") -> str:
+    """The text of a file, `-` for the input stream; `kind` is what it should be, in words.
+
+    Raises NoSuchFile, NotText, NotUtf8, TextTooLarge.
+    """
     from ...dsl.module import no_file, similar_file
     from ...dsl.text.parser import decode, read_bytes
 
     try:
         if path == "-":
-            data = read_bytes(sys.stdin.buffer, "the input stream")
+            data = read_bytes(sys.stdin.buffer, "the input stream", kind)
         else:
             with open(path, "rb") as file:
-                data = read_bytes(file, path)
+                data = read_bytes(file, path, kind)
     except IsADirectoryError:
         raise no_file(Path(path)) from None
     except (OSError, ValueError) as error:
         reason = _reason(error)
         raise NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", help=similar_file(Path(path))) from None
-    return decode(data, path).text
+    return decode(data, path, kind).text
 
 
 def write_text(path: str | Path, text: str) -> None:

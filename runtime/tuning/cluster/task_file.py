@@ -70,7 +70,7 @@ def read_task_file(path: str | Path) -> list[FileTask]:
 
     Raises NoSuchFile, NoPackage, and for mistakes in the file BadTaskFile, or `UserErrors` with several.
     """
-    text = read_text(str(path))
+    text = read_text(str(path), "a file of tasks in TOML")
     source = Source(str(path), text)
     content = _parsed(source)
     diagnostics = Diagnostics()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....codegen.schedule.size_bounds import without_decided_bounds
 from ....dsl.errors import UserError
+from ....dsl.errors.database import DatabaseBusy
 from ....dsl.errors.target import NoDevice
 from ....dsl.support.amounts import seconds_text
 from ..tuning_store import kernel_with
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FARTHEST = 3.0
 # A text of an earlier version may not be accepted any more. So many are tried for the same sizes, and for each of the nearest.
 _EXACT, _EACH = 4, 2
+_PATIENCE = 2.0  # seconds for a lock of others: the compiler's own choice takes less
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,13 @@ def choose_kernel(
     """The kernel of the first choice that fits: EXACT, then what this machine has `stored` for these sizes, then NEAR.
 
     stored    with this note, or without one
-    required  whether a database that cannot be read is an error; otherwise it is noted        near  whether NEAR is wanted
+    required  whether a database that cannot be read is an error; otherwise it is noted, as one is that others lock
+    near      whether NEAR is wanted
 
     Returns the kernel, and a note where the database gave none. Raises what `open_database` raises.
     """
     try:
-        database = open_database(where, create=False)
+        database = open_database(where, create=False, patience=_PATIENCE)
         task = task_of(request)
         place = _place(request, {**task.sizes, **task.open_sizes})
         if place is None:
@@ -90,7 +93,7 @@ def choose_kernel(
             kernel = _fitting(request, place, database, found)
         return kernel, f"{database.name} has nothing for these sizes or near them: the schedule is the model's choice"
     except UserError as error:
-        if required:
+        if required and not isinstance(error, DatabaseBusy):
             raise
         note = f"measurements are not used: {error.message}" + (f"; {error.help}" if error.help else "")
         return stored(note), note

@@ -18,12 +18,13 @@ def default_path() -> Path:
     return default_root() / "measurements.db"
 
 
-def open_database(where: str | os.PathLike[str] | None = None, create: bool = True) -> Database:
+def open_database(where: str | os.PathLike[str] | None = None, create: bool = True, patience: float | None = None) -> Database:
     """Opens a database of measurements, and brings an older one to today's form.
 
-    where   a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the one that `ANDIRON_TUNED` names,
-            otherwise the file in the cache directory
-    create  whether a file that is not there is created; otherwise it raises NoDatabase
+    where     a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the one that `ANDIRON_TUNED` names,
+              otherwise the file in the cache directory
+    create    whether a file that is not there is created; otherwise it raises NoDatabase
+    patience  how long others may lock it, in seconds; None is a minute
 
     Raises NoDatabase, ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed. Raises NoPackage without the package that
     a URL needs.
@@ -33,11 +34,11 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
         raise NoDatabase("the name of the database is empty", help="a path, `sqlite:///PATH` or `postgresql://...`")
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return Database(SqliteFile(_absolute(text), create))
+        return Database(SqliteFile(_absolute(text), create, patience))
     if scheme == "sqlite":
-        return Database(SqliteFile(_absolute(rest.removeprefix("/")), create))
+        return Database(SqliteFile(_absolute(rest.removeprefix("/")), create, patience))
     if scheme.partition("+")[0] in ("postgresql", "postgres"):
-        return Database(UrlEngine(text))
+        return Database(UrlEngine(text, patience))
     raise NoDatabase(f"`{scheme}:` is no database that Andiron knows", help="a path, `sqlite:///PATH` or `postgresql://...`")
 
 

@@ -29,8 +29,9 @@ T = TypeVar("T")
 class SqliteFile:
     """A file, created at the first write."""
 
-    def __init__(self, path: Path, create: bool = True) -> None:
+    def __init__(self, path: Path, create: bool = True, patience: float | None = None) -> None:
         self.path, self.name = path, str(path)
+        self._tries, self._patience = (_TRIES, _PATIENCE) if patience is None else (1, patience)
         try:
             if not path.exists():
                 if not create:
@@ -68,8 +69,8 @@ class SqliteFile:
     def _connection(self, create: bool = False) -> Iterator[_SqliteSession]:
         connection, uri = None, f"file:{quote(str(self.path))}?mode={'rwc' if create else 'rw'}"
         try:
-            connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
-            yield _SqliteSession(connection)
+            connection = sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None)
+            yield _SqliteSession(connection, self._tries)
         except sqlite3.Error as error:
             raise self._explained(error) from None
         finally:
@@ -95,7 +96,7 @@ class SqliteFile:
         if "malformed" in said or "not a database" in said:
             return DamagedDatabase(f"{self.path} is damaged: {said}", help="restore a copy, or move the file away")
         if "locked" in said:
-            return DatabaseBusy(f"{self.path} was locked by others for {_TRIES * _PATIENCE:.0f} s")
+            return DatabaseBusy(f"{self.path} was locked by others for {self._tries * self._patience:.0f} s")
         way_out = None
         if "readonly" in said or "unable to open" in said:
             way_out = f"see who may write {self.path} and its folder {os.path.dirname(self.path) or '.'}"
@@ -103,19 +104,19 @@ class SqliteFile:
 
 
 class _SqliteSession:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, tries: int) -> None:
+        self._connection, self._tries = connection, tries
 
     def execute(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        return _patiently(lambda: self._connection.execute(sql, values).fetchall())
+        return _patiently(lambda: self._connection.execute(sql, values).fetchall(), self._tries)
 
     def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
-        return _patiently(lambda: self._connection.executemany(sql, values).rowcount)
+        return _patiently(lambda: self._connection.executemany(sql, values).rowcount, self._tries)
 
 
-def _patiently(call: Callable[[], T]) -> T:
-    """LOCKED. SQLite itself waits for `_PATIENCE`."""
-    for _ in range(_TRIES - 1):
+def _patiently(call: Callable[[], T], tries: int) -> T:
+    """LOCKED. SQLite itself waits each time."""
+    for _ in range(tries - 1):
         try:
             return call()
         except sqlite3.OperationalError as error:

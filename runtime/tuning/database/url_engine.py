@@ -21,7 +21,7 @@ _CONNECT, _PATIENCE = 10, 60  # seconds for a connection, and for a lock
 class UrlEngine:
     """The database of a URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float | None = None) -> None:
         try:
             import psycopg  # noqa: F401 - SQLAlchemy loads it by its name
             import sqlalchemy
@@ -29,6 +29,7 @@ class UrlEngine:
         except ImportError as error:
             raise NoPackage(f"databases on a server need a package: {error}", help="pip install 'andiron[cluster]'") from None
         self._text, self._errors = sqlalchemy.text, exc
+        self._given = patience
         try:
             parsed = sqlalchemy.make_url(url).set(drivername="postgresql+psycopg")
             self.name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
@@ -49,17 +50,18 @@ class UrlEngine:
     @contextmanager
     def transaction(self, write: bool = False, alone: bool = False) -> Iterator[Session]:
         """All of the block's statements, or none where it raises. Raises DatabaseBusy, DatabaseFailed."""
+        patience = _PATIENCE if self._given is None else self._given
         try:
             with self._engine.begin() as connection:
                 session = _UrlSession(connection, self._text)
-                session.execute(f"SET LOCAL lock_timeout = {_PATIENCE * 1000:.0f}")
+                session.execute(f"SET LOCAL lock_timeout = {patience * 1000:.0f}")
                 if write or alone:
                     session.execute(f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}({_LOCK})")
                 yield session
         except self._errors.SQLAlchemyError as error:
             said = " ".join(str(getattr(error, "orig", None) or error).split("\n")[0].split())
             if "lock timeout" in said:
-                raise DatabaseBusy(f"{self.name} was locked by others for {_PATIENCE} s") from None
+                raise DatabaseBusy(f"{self.name} was locked by others for {patience:.0f} s") from None
             raise DatabaseFailed(f"{self.name}: {said}") from None
 
     def compact(self) -> None:

@@ -10,6 +10,8 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import CapacityExceeded
 from andiron.dsl.module import loads
 
+from ...support.paths import DEVICES
+
 VECTOR = """op g[N](X: f32[N]) -> (Y: f32[N]):
     Y[i] = 2.0 * X[i]
 schedule s for g where N <= 10000000:
@@ -48,6 +50,15 @@ def test_what_fits_is_right():
     text = VECTOR + "    tile i: 16384\n    keep Y in register\n    compute\n"
     x = np.arange(40000, dtype=np.float32)
     assert np.array_equal(andiron.compile(text, schedule="s", target="cpu:generic", threads=1)(x), 2 * x)
+
+
+def test_registers_are_counted_in_registers_also_in_the_way_out():
+    lines = "tile i: 128, j: 128 -> block", "tile i: 32, j: 32 -> thread", "keep Y in register", "compute"
+    module = loads((DEVICES / "simt.sched").read_text(encoding="utf-8") + MATRIX + "".join(f"    {x}\n" for x in lines))
+    with pytest.raises(CapacityExceeded) as caught:
+        compile_program(module, module.ops["g"], module.schedules["s"], module.devices["simt"])
+    assert "Y need 1024 registers; a thread of simt has 255" in str(caught.value)
+    assert caught.value.help == "`tile i: 4` would need 128 registers"
 
 
 OWN = "device mine extends cpu:generic:\n    memory register of lane: spill {}\n" + VECTOR

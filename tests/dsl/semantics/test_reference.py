@@ -1,5 +1,7 @@
 """The reference evaluator: shapes, halos, NaN, wrapping, blocks, arguments, error bounds."""
 
+import pickle
+
 import numpy as np
 import pytest
 from andiron.dsl.errors import UserError
@@ -161,6 +163,14 @@ def test_plain_evaluation_is_within_the_bound(name):
         assert np.median(bound) <= {"f64": 1e-10, "f32": 1e-3, "f16": 0.1, "bf16": 0.5}[t.dtype.name] * scale, (
             "a bound that says nothing"
         )
+
+
+def test_it_can_be_pickled():
+    op = OPS["softmax"]
+    again = pickle.loads(pickle.dumps(reference(op)))
+    x = np.ones((2, 3), f32)
+    assert (again(x) == reference(op)(x)).all()
+    assert again.__name__ == "softmax"
 
 
 def test_a_near_tie_leaves_argmax_undetermined():

@@ -6,6 +6,7 @@ import pytest
 from andiron.dsl.errors import UserErrors
 from andiron.dsl.errors.module import NoSuchFile
 from andiron.dsl.errors.run import BadTaskFile
+from andiron.dsl.errors.text import NotText
 from andiron.runtime.tuning.cluster.task_file import read_task_file
 
 from ....support.gemm_file import GEMM_OP as GEMM
@@ -120,3 +121,10 @@ def test_what_is_no_file_of_tasks(file, text, line, message):
 def test_no_file(file):
     with pytest.raises(NoSuchFile):
         read_task_file(file)
+
+
+def test_no_text(file):
+    file.write_bytes(b"\0\1")
+    with pytest.raises(NotText) as caught:
+        read_task_file(file)
+    assert caught.value.help == "name a file of tasks in TOML, saved as UTF-8"

@@ -1,6 +1,7 @@
 """`compile(tuned=...)`: the exact sizes, else the nearest that fit, else the model; and what says so."""
 
 import json
+import sqlite3
 
 import andiron
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from andiron.dsl.errors.database import ForeignDatabase, NoDatabase
 from andiron.dsl.errors.run import ArgumentKind
 from andiron.runtime.compile import resolve_request
+from andiron.runtime.tuning.database import choose
 from andiron.runtime.tuning.database.describe import fingerprint_of, task_of
 from andiron.runtime.tuning.database.measurement import Measurement
 from andiron.runtime.tuning.database.open_database import open_database
@@ -150,6 +152,17 @@ def test_a_database_that_cannot_be_read_is_an_error_where_it_was_asked_for(path,
     for name in ("", "x" * 5000):
         with pytest.raises(NoDatabase):
             andiron.compile(GEMM, tuned=name, **SIZES)
+
+
+def test_a_database_that_others_lock_is_not_used_and_a_note_says_so(path, monkeypatch):
+    add(path, SIZES, {5: 1e-3})
+    monkeypatch.setattr(choose, "_PATIENCE", 0.01)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    k = andiron.compile(GEMM, tuned=path, **SIZES)
+    assert f"measurements are not used: {path} was locked by others" in str(k.report)
+    other.close()
+    assert tile(andiron.compile(GEMM, tuned=path, **SIZES)) == 5
 
 
 def test_a_note_says_that_one_cannot_be_read_also_beside_a_winner_of_this_machine(path, monkeypatch):
