@@ -38,7 +38,7 @@ class Task:
     op          the text of the op                       op_name   its name
     sizes       the fixed sizes and the values of parameters, by name
     open_sizes  the sizes that were open when it was compiled, with the values that they had in the measurement
-    target      the name of the target, as `cpu` or `cuda:sm_90`
+    target      the name of the target, as `cpu` or `cuda:sm_90a`
     device      the text of the device, with the devices that it extends
     """
 
