@@ -103,7 +103,7 @@ class Instr:
     """An instruction: what it computes, where its operands live, the text it is, what it costs.
 
     `awaits`: an asynchronous one's word of `AWAITED` (and what follows it); None: complete when the next statement begins.
-    `error`: of one that is a function of a number, in units in the last place; None: its result is that of its statement.
+    `error`: of one that is a function of numbers, in units in the last place; None: its result is that of its statement.
     """
 
     name: str
@@ -128,11 +128,11 @@ class Instr:
 
     @cached_property
     def function(self) -> str | None:
-        """The function of which it is the text, if its statement is one: `Y[] = exp2(X[])`, of an f32."""
+        """The function that it is, if its statement is one of f32: `Y[] = exp2(X[])`, `Q[] = X[] / D[]` (div)."""
         value = self.statement.value
         if not isinstance(value, Apply) or self.accumulate or self.statement.reduction is not None:
             return None
-        whole = all(isinstance(x, Load) for x in value.args) and len(value.args) == 1
+        whole = all(isinstance(x, Load) for x in value.args) and len(value.args) == len(self.operands) - 1
         plain = all(o.dtype.name == "f32" and not o.shape and not o.coords for o in self.operands)
         return value.fn if whole and plain else None
 
@@ -173,6 +173,10 @@ class Device:
     def limit(self, name: str, default: float | None = None) -> float | None:
         return self._limits.get(name, default)
 
+    def function(self, name: str) -> Instr | None:
+        """What it states of a function of f32: an instruction with an error."""
+        return self._functions.get(name)
+
     def instrs_named(self, name: str) -> tuple[Instr, ...]:
         """The instruction of that name, or the members of that family."""
         key = f"instructions named {name}"
@@ -187,6 +191,10 @@ class Device:
     @cached_property
     def _memories(self) -> dict[str, Memory]:
         return {x.name: x for x in self.memories}
+
+    @cached_property
+    def _functions(self) -> dict[str, Instr]:
+        return {i.function: i for i in self.instrs if i.function is not None and i.error is not None}
 
     @cached_property
     def _limits(self) -> dict[str, float]:

@@ -58,7 +58,8 @@ class Apply:
     fn: add sub mul div floordiv mod neg min max pow fma  lt le gt ge eq ne  and or not  where (c, a, b)
         abs exp exp2 log log2 log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan atan2 erf floor ceil round
         trunc sigmoid relu gelu silu
-    `div` is float division, `floordiv` and `mod` are for integers and floor.
+    `div` is float division, `floordiv` and `mod` are for integers and floor. Tile programs have `divide_by(x, d, r)`, too: it
+    is x / d, and r is `reciprocal(d)`, computed before a loop.
     """
 
     fn: str

@@ -4,6 +4,11 @@ for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(varianc
 
 C compilers do not see it: `eps` may be where `Y` is stored, for all they know.
 
+A division by such a value becomes multiply-adds, where the device says that divisions cost more. The quotients are the same
+(docs/decisions/division.md).
+
+for j: Y[j] = e[j] / total      -->      r = reciprocal(total); for j: Y[j] = divide_by(e[j], total, r)
+
 NOTHING_NEW   only values of registers and of tensors without an index move: they can be read if a loop runs zero times.
 WRITTEN       a register is read before a loop only if it was stored under conditions that hold there: idle units, and units
               beyond an edge, do not read registers that they never stored.
@@ -24,6 +29,9 @@ from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, writ
 Conds = frozenset[Expr | tuple[Expr, ...]]
 
 _TYPES = ("f32", "f64", "i32", "i64")
+# cycles: of a division by a reciprocal that is there, as a device states those of a division [measured: rows-2026-11; test_not]
+_BY_RECIPROCAL = 8
+_LEAST_TURNS = 4  # turns: of a loop, for which its reciprocal pays; it takes a division and a check [estimate; test_not]
 
 
 def hoist_invariants(program: Program) -> Program:
@@ -43,6 +51,8 @@ class _Hoister:
         self.still = {b.name for b in program.buffers if b.kind == "input" and not b.shape}  # as it was when the call began
         self.written: dict[str, frozenset[Conds]] = {}  # registers without an index, and around which stores; WRITTEN
         self.conds: Conds = frozenset()
+        division = program.device.function("div")
+        self.divides = division is not None and (division.cycles or 0) > _BY_RECIPROCAL
 
     def launch(self, launch: Launch) -> Launch:
         reads = [ld for s in statements(launch.body) if isinstance(s, Store) for ld in loads(s.value)]
@@ -89,15 +99,24 @@ class _Hoister:
     def loop(self, s: For) -> Stmt:
         changed = written(s.body, self.program.instrs) | {x.buffer.name for x in statements(s.body) if isinstance(x, Alloc)}
         moved: dict[Value, Buffer] = {}
+        turns = (s.stop - s.start).constant
+        divides = self.divides and (turns is None or s.step.constant is None or turns >= _LEAST_TURNS * s.step.constant)
 
-        def step(v: Value) -> Value | None:
-            if isinstance(v, Masked):
-                return v
-            if not isinstance(v, Apply) or not self.moves(v, changed):
-                return None
+        def before(v: Apply) -> Load:
             if v not in moved:
                 moved[v] = self.register(v)
             return Load(moved[v].name, (), v.dtype)
+
+        def step(v: Value) -> Value | None:
+            match v:
+                case Masked():
+                    return v
+                case Apply() if self.moves(v, changed):
+                    return before(v)
+                case Apply(fn="div", args=(x, d)) if divides and v.dtype.name == "f32" and self.moves(d, changed):
+                    d = transform(d, step)
+                    return Apply("divide_by", (transform(x, step), d, before(Apply("reciprocal", (d,), d.dtype))), v.dtype)
+            return None
 
         inner = _stored(s.body, step)
         if not moved:
@@ -120,7 +139,7 @@ class _Hoister:
             out.append(map_bodies(s, self.without_copies))
         return tuple(out)
 
-    def moves(self, v: Apply, changed: frozenset[str]) -> bool:
+    def moves(self, v: Value, changed: frozenset[str]) -> bool:
         """NOTHING_NEW, WRITTEN"""
         if v.dtype.name not in _TYPES or not loads(v):
             return False

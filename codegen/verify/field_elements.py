@@ -262,8 +262,10 @@ def _field(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
             return (x[0] * x[1] + x[2]) % p
         case "neg":
             return -x[0] % p
-        case "div":
+        case "div" | "divide_by":
             return x[0] * _inverse(x[1], p) % p
+        case "reciprocal":
+            return _inverse(x[0], p)
     return None
 
 

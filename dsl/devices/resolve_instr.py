@@ -90,7 +90,7 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
     )  # fmt: skip
     if instr.error is not None and instr.function is None:
         raise BadFact(
-            f"`{decl.name}` states an error, but is no function of one f32",
+            f"`{decl.name}` states an error, but is no function of f32",
             decl.span,
             help="its op is `Y[] = exp2(X[])`, say, with `X in register at ()`; other instructions do what they say",
         )

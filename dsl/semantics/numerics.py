@@ -221,6 +221,8 @@ _FUNCTIONS: dict[str, Any] = {
     "div": np.divide,
     "floordiv": _floordiv,
     "mod": _mod,
+    "reciprocal": lambda x: 1 / x,
+    "divide_by": lambda x, d, _: np.divide(x, d),
     "neg": np.negative,
     "min": np.minimum,
     "max": np.maximum,

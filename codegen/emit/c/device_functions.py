@@ -34,7 +34,9 @@ def _functions(device: Device, dialect: str) -> list[DeviceFunction]:
         if instr.function is None or instr.error is None or not (dialect in emits or dialect == "emulate"):
             continue
         result = instr.operand(instr.statement.target)
-        (argument,) = (o for o in instr.operands if o is not result)
+        argument, *others = (o for o in instr.operands if o is not result)
+        if others:
+            continue  # its cost is what others ask for
         text = dedent(emits.get(dialect, "")).strip("\n")
         found.append(DeviceFunction(instr.function, argument.name.lower(), result.name.lower(), text, instr.error))
     return found

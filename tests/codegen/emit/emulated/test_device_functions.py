@@ -91,7 +91,7 @@ def test_a_device_without_the_text_has_the_generic_body() -> None:
 
 
 def test_an_error_is_of_a_function_of_one_number() -> None:
-    with pytest.raises(BadFact, match="is no function of one f32"):
+    with pytest.raises(BadFact, match="is no function of f32"):
         loads((SIMT + OWN % "error 2 ulp").replace("exp2(X[])", "X[] + X[]")).device("mine")
 
 
