@@ -15,7 +15,7 @@ from .op import Statement
 from .source import Span
 from .support.cached import cached_property
 from .types import DType
-from .values import Apply, Load
+from .values import Apply, Const, Load
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,17 @@ class Instr:
 
     @cached_property
     def function(self) -> str | None:
-        """The function that it is, if its statement is one of f32: `Y[] = exp2(X[])`, `Q[] = X[] / D[]` (div)."""
+        """The function that it is, if its statement is one of f32: `Y[] = exp2(X[])`, `Y[] = 1 / X[]` (rcp), `Q[] = X[] / D[]`
+        (div)."""
         value = self.statement.value
         if not isinstance(value, Apply) or self.accumulate or self.statement.reduction is not None:
             return None
-        whole = all(isinstance(x, Load) for x in value.args) and len(value.args) == len(self.operands) - 1
+        fn, args = value.fn, value.args
+        if fn == "div" and isinstance(args[0], Const) and args[0].value == 1:
+            fn, args = "rcp", args[1:]
+        whole = all(isinstance(x, Load) for x in args) and len(args) == len(self.operands) - 1
         plain = all(o.dtype.name == "f32" and not o.shape and not o.coords for o in self.operands)
-        return value.fn if whole and plain else None
+        return fn if whole and plain else None
 
     @cached_property
     def found(self) -> dict[Any, Any]:
