@@ -23,6 +23,7 @@ from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
 from .autoschedule.launches import context_of, joined_intermediates, launches_of, with_named_factors
+from .coverage.check_contributions import check_contributions as check_contributions_of
 from .coverage.check_coverage import check_coverage as check_coverage_of
 from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
@@ -68,7 +69,7 @@ class Compilation:
     lines      of the schedule          parts      the computations and lines of each launch; `trees`: without open parts
     joined     intermediates that completion keeps in the launch of their readers; None: what it likes best
     program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
-    coverage   what `check_coverage` did not prove for all sizes
+    coverage   what `check_coverage` did not prove for all sizes; `contributions`: what `check_contributions` did not
     """
 
     module: Any
@@ -87,6 +88,7 @@ class Compilation:
     unaligned: Program | None = None
     notes: tuple[str, ...] = ()
     coverage: str = ""
+    contributions: str = ""
     text: str = ""
 
     def transform(self, transform: Callable[[Program], Program]) -> None:
@@ -157,6 +159,11 @@ def lower_launches(c: Compilation) -> None:
 def check_coverage(c: Compilation) -> None:
     """What lowering built is checked as it built it: copies are made in the iteration that reads them, and have one buffer."""
     c.coverage = check_coverage_of(c.program, c.op, c.schedule and c.schedule.span)
+
+
+def check_contributions(c: Compilation) -> None:
+    """What statements add is known while each stands as lowering built it. Elements that nothing writes were refused before."""
+    c.contributions = check_contributions_of(c.program, c.op, c.schedule and c.schedule.span)
 
 
 def pipeline_copies(c: Compilation) -> None:
@@ -254,6 +261,7 @@ A_TRY = (
     Pass(complete_schedules, "launches", "schedule trees"),
     Pass(lower_launches, "schedule trees", "program"),
     Pass(check_coverage, "program", "mistakes"),
+    Pass(check_contributions, "program", "mistakes"),
     Pass(pipeline_copies, "program", "program"),
     Pass(check_capacity, "program", "mistakes"),
     Pass(prove_guards, "program", "program"),
@@ -305,6 +313,11 @@ def compile_schedule(c: Compilation, observer: Observer | None = None) -> Compil
     """The program by these lines, and by what is chosen where they are open."""
     run(A_TRY, c, observer)
     notes = tuple(dict.fromkeys((*c.attempts.notes, *c.context.notes, *c.notes)))
-    report = {"notes": notes, "choices": tuple(c.context.choices), "coverage": c.coverage}
-    report["alternatives"] = tuple(c.context.alternatives)
+    report = {
+        "notes": notes,
+        "choices": tuple(c.context.choices),
+        "coverage": c.coverage,
+        "contributions": c.contributions,
+        "alternatives": tuple(c.context.alternatives),
+    }
     return CompiledProgram(c.program, c.text, report, c.context.trace)

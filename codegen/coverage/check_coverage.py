@@ -6,20 +6,18 @@ of points, which is no clock: the same program is checked in the same way everyw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...dsl.errors.base import Label
 from ...dsl.errors.verify import ElementNotCovered
 from ...dsl.op import Op
 from ...dsl.source import Span
 from ..analysis.instances import Instance, derived_sizes, few_instances
 from ..ir.program import Program
-from ..schedule.synthetic_spans import is_filled_in
-from .accesses import Access, Guard
-from .element_coverage import Coverage, Finding, UncoveredElement
+from .element_coverage import Coverage, UncoveredElement
 from .index_sets import PointBudget
+from .locate import located, spans
 
 POINTS = 1 << 17  # points: that are enumerated for a program, some hundredths of a second [limit]
 
@@ -46,7 +44,10 @@ def check_coverage(program: Program, op: Op, schedule: Span | None) -> str:
         except ZeroDivisionError:  # a size of 0 that something divides by: no loop over it has an iteration
             continue
         except UncoveredElement as fault:
-            raise _error(fault.finding, op, one, schedule) from None
+            found = fault.finding
+            around = (span for a in found.accesses for span in spans(a))
+            text = f"{found.text}, at {one}" if one.sizes or one.finite else found.text
+            raise located(ElementNotCovered, text, around, op, schedule) from None
     return _remark(checked)
 
 
@@ -67,30 +68,3 @@ def _where(sizes: Sequence[str]) -> str:
 def _listed(buffers: Sequence[str]) -> str:
     more = len(buffers) - _NAMED
     return ", ".join(f"`{b}`" for b in buffers[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _error(finding: Finding, op: Op, one: Instance, schedule: Span | None) -> ElementNotCovered:
-    where = f", at {one}" if one.sizes or one.finite else ""
-    of_op = [s.span for s in op.statements if s.span is not None]
-    around = [span for a in finding.accesses for span in _spans(a) if span not in of_op]
-    own = next((s for s in around if not is_filled_in(s)), None)
-    statement = next((s for a in finding.accesses for s in _spans(a) if s in of_op), None)
-    labels = [Label(statement, "this statement")] if statement is not None and own is not None else []
-    if own is None and around and statement is not None:
-        labels = [Label(around[0], "a line that the compiler added")]
-    span = own or statement or schedule or next(iter(around), None) or next(iter(of_op), None)
-    return ElementNotCovered(f"{finding.text}{where}", span, labels=labels, help=_HELP)
-
-
-_HELP = "another tile or level on this line, or a schedule without it, may be right. Please report it, with the text"
-
-
-def _spans(a: Access) -> Iterator[Span]:
-    """Of the statement, of those around it, inner ones first, and of the buffer."""
-    if a.stmt.span is not None:
-        yield a.stmt.span
-    for s in reversed(a.path):
-        if not isinstance(s, Guard) and s.span is not None:
-            yield s.span
-    if a.buffer.span is not None:
-        yield a.buffer.span

@@ -11,10 +11,10 @@ BOTH_WAYS   a condition that is not proven is no loss, where another writer reac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...dsl.index.expr import ZERO, Atom, Expr, Fn, Var, as_expr, xor
+from ...dsl.index.expr import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, xor
 from ...dsl.index.prove import Assumptions, always, without_isl
 from ..plan.computations import plain_var
 from .symbolic_domain import Domain, NotSymbolic, function_of, with_constant_digits
@@ -47,10 +47,19 @@ class Prover:
 
     def shows(self, cond: Expr, facts: Assumptions) -> bool:
         shown = without_isl(cond, facts)
+        if shown is None and any(without_isl(c, facts) for c in _with_less(cond)):
+            return True
         if shown is None and self.left and not _has_product(cond):
             self.left -= 1
             return always(cond, facts)
         return shown is True
+
+
+def _with_less(cond: Expr) -> Iterator[Expr]:
+    """What is no more than the expression: with an operand in place of a maximum."""
+    for a, k in cond.terms:
+        if isinstance(a, Fn) and a.kind == "max" and k > 0:
+            yield from (cond - k * Expr(((a, 1),)) + k * x for x in a.args)
 
 
 def _has_product(e: Expr) -> bool:
@@ -65,7 +74,7 @@ def is_covered(element: Sequence[Expr], facts: Iterable[Expr], writers: Iterable
     remaining: list[Remaining] = []
     for w in writers:
         try:
-            open_ = _remaining(element, assumed, w, prover)
+            open_ = unproven_conditions(element, assumed, w, prover)
         except NotSymbolic:
             continue
         if not open_:
@@ -77,7 +86,7 @@ def is_covered(element: Sequence[Expr], facts: Iterable[Expr], writers: Iterable
     return False
 
 
-def _remaining(element: Sequence[Expr], facts: Assumptions, w: Domain, prover: Prover) -> list[Remaining]:
+def unproven_conditions(element: Sequence[Expr], facts: Assumptions, w: Domain, prover: Prover) -> list[Remaining]:
     """What is to be proven that the writer reaches the element: none where all was proven."""
     element, facts, w = _fused(element, facts, with_constant_digits(w), prover)
     values = _solved(element, w)
@@ -197,5 +206,8 @@ def _reduced(c: Expr, element: Sequence[Expr], w: Domain, values: dict[Var, Expr
 
 def any_element(shape: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     """Any element of a shape, and what is known of it."""
-    element = [Var(f"@{n}", 0, None if e.interval[1] is None else e.interval[1] - 1) for n, e in enumerate(shape)]
-    return [as_expr(v) for v in element], [e - 1 - v for v, e in zip(element, shape, strict=True)]
+    element = [
+        ZERO if e == ONE else as_expr(Var(f"@{n}", 0, None if e.interval[1] is None else e.interval[1] - 1))
+        for n, e in enumerate(shape)
+    ]
+    return element, [e - 1 - v for v, e in zip(element, shape, strict=True)]

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
+from ...dsl.index.expr import ONE, ZERO, Var
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, For, Launch, Let, Units
 from ..plan.computations import plain_var
 from .accesses import WRITE, Access, BufferAccesses, Guard, different
-from .prove_coverage import Prover, any_element, fused_pair, is_covered
+from .exactly_once import undetermined
+from .prove_coverage import Prover, any_element, is_covered
 from .scopes import Order, Scope, apart_units, order_of, scope_of
-from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, function_of, with_constant_digits
+from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, with_constant_digits
 
 
 def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:
@@ -141,45 +142,12 @@ def _by_one_unit(domains: LaunchDomains, of: BufferAccesses, apart: Sequence[Uni
         d = with_constant_digits(domains.begin(w, _all(domains.launch)).domain())
     except NotSymbolic:
         return False
-    coords = list(d.coords)
-    while (pair := fused_pair(coords)) is not None:
-        coords[pair[0]] = function_of(coords[pair[0]]).args[0]  # type: ignore[union-attr]
-        del coords[pair[1]]
-    known: set[Var] = set()
-    for c in coords:
-        known |= _determined(c, d)
-    for v in d.free:
-        base = _unit(v, apart)
-        if base is None or v in known:
-            continue
-        if -as_expr(v) not in d.conds:  # one unit for all
-            return False
-    return True
+    return all(_unit(v, apart) is None for v in undetermined(d))
 
 
 def _unit(v: Var, apart: Sequence[Units]) -> str | None:
     """The unit of which the variable is a digit."""
     return next((u.var.name for u in apart if v.name.split("'")[0] == u.var.name), None)
-
-
-def _determined(c: Expr, d: Domain) -> set[Var]:
-    """Free variables that are determined by the coordinate's value."""
-    terms = [(a, k) for a, k in c.terms if isinstance(a, Var) and a in d.free]
-    if len(terms) < len(c.terms):
-        return set()
-    fixed = {a for a, _ in terms if a.interval == (0, 0)}
-    below = 0
-    for a, k in sorted((x for x in terms if x[0] not in fixed), key=lambda x: x[1]):
-        if k <= below:
-            return set()
-        high = a.hi
-        if high is None:
-            below = -1
-            continue
-        if below < 0:
-            return set()
-        below += k * high
-    return {a for a, _ in terms}
 
 
 def _around_both(r: Access, w: Access) -> bool:

@@ -9,6 +9,7 @@ BEFORE     a write comes before a read in one iteration of the loops around both
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...dsl.index.expr import Expr
@@ -36,11 +37,17 @@ class Scope:
 def scope_of(program: Program, launch: Launch, buffer: Buffer, path: tuple[Step, ...], one_unit: bool = False) -> Scope:
     """Of units that share an instance of the buffer, or of one of them. `path`: what is around them."""
     depth = program.device.depth(buffer.level)
-    inner = {u.var.name for u in launch.units if program.device.depth(u.level) > depth and not one_unit}
+    below = () if one_unit else (u for u in launch.units if program.device.depth(u.level) > depth)
+    return scope_with(launch, path, {u.var.name for u in below})
+
+
+def scope_with(launch: Launch, path: tuple[Step, ...], own: Collection[str]) -> Scope:
+    """`own`: the units and loops that each point has for itself."""
+    inner = set(own)
     outer = {u.var.name for u in launch.units} - inner
     implied: set[int] = set()
     for n, s in enumerate(path):
-        apart = not inner.isdisjoint(names(*_bounds(s)))
+        apart = not inner.isdisjoint(names(*_bounds(s))) or (isinstance(s, For) and s.var.name in own)
         if not apart and not isinstance(s, Let):
             implied.add(n)
         if isinstance(s, For | Let) and apart:

@@ -9,12 +9,12 @@ RASTER     rows of tiles that are walked together: the tile of a number, in band
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...dsl.index.expr import ZERO, Atom, Expr, Fn, Var, as_expr
-from ..ir.tile_ir import For, Launch, Let, goes_on_in_next_row
+from ..ir.tile_ir import PIECE, For, Launch, Let, goes_on_in_next_row
 from ..plan.computations import plain_var
 from .accesses import Access, Guard, Step
 from .scopes import Scope
@@ -135,13 +135,16 @@ class LaunchDomains:
         self.table = DigitTable()
         self.starts: dict[frozenset[str], _Node] = {}
 
-    def begin(self, access: Access, scope: Scope | None = None, earlier: For | None = None) -> BegunDomain:
+    def begin(
+        self, access: Access, scope: Scope | None = None, earlier: For | None = None, also: Sequence[Expr] = ()
+    ) -> BegunDomain:
         """Its `domain` is known when those of all accesses of a question are begun. Raises NotSymbolic.
 
         scope    None: all variables are those of the program, and all conditions are known. Else the access has the inner
                  variables of the scope, and loops from its start on, for itself: they get names of their own, and their
                  conditions are to be proven
         earlier  a loop, one of its own, whose iteration is before the one that has the program's name
+        also     expressions that stand beside the coordinates, which may have PIECE in them
         """
         inner = scope.inner if scope is not None else frozenset()
         node = self.starts.get(inner)
@@ -163,15 +166,17 @@ class LaunchDomains:
         if earlier is not None:
             conds.append(earlier.var - 1 - state.value(as_expr(earlier.var)))
         free = dict(state.free)
+        beside = [state.value(c) for c in also]
         if access.extent > 1:
             r = _piece(access, scope is not None)
             coords[-1] = coords[-1] + r
+            beside = [c.subs({PIECE: as_expr(r)}) for c in beside]
             if scope is not None:
                 free[r] = ZERO
                 conds += [as_expr(r), access.extent - 1 - r]
         unless = [cs for n, cs in state.unless if n in wanted]
         ranges = {x: cs for x, (n, cs) in state.ranges.items() if n in wanted or (n == UNIT and x in free)}
-        return BegunDomain(Domain(tuple(coords), conds, unless, free, state.last), ranges, self.table)
+        return BegunDomain(Domain((*coords, *beside), conds, unless, free, state.last), ranges, self.table)
 
 
 @dataclass

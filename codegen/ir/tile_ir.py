@@ -139,6 +139,39 @@ class Alloc:
     outlined: bool = False
 
 
+PIECE = Var("#", 0)  # in a `Contribution`: which element of a piece
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a statement does to the accumulator of a reduction, as lowering says it. `check_contributions` checks it.
+
+    result   the tensor that the reduction computes
+    role     start: the identity          add: one point, or as many as an instruction has      resume: what was stored before
+             scale: multiplied            combine: the parts of several units                   result: stored from there
+             part, restart, gather: the parts of several units through a memory that they share (`stride`, `count`)
+             of argmax and argmin the step of the index; that of the value is a `start value`, `add value` and so on
+    free     where the element is: the coordinate of each index that the result has
+    reduced  which points: the first coordinate of each reduced index, how many from there on, and the index's extent
+    neutral  whether a point beyond the extent adds the identity
+    padded   whether the op itself has something else in place of some elements
+    parts    indices of the stored result that number parts, which a later launch combines
+    indexed  whether a step of argmax and argmin, each of which has a `value` too
+    """
+
+    result: str
+    role: str
+    free: tuple[tuple[str, Expr], ...] = ()
+    reduced: tuple[tuple[Expr, int, Expr], ...] = ()
+    neutral: bool = False
+    padded: bool = False
+    parts: tuple[str, ...] = ()
+    indexed: bool = False
+    level: str = ""
+    stride: int = 1
+    count: int = 0
+
+
 @dataclass(frozen=True)
 class Store:
     """buffer[coords] = value, rounded to the buffer's dtype. `atomic` (sum, max, min): combined with what is there.
@@ -152,6 +185,7 @@ class Store:
     atomic: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     using: str | None = None
+    contribution: Contribution | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -202,6 +236,7 @@ class Call:
     instr: str
     pieces: tuple[Piece, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    contribution: Contribution | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -219,6 +254,7 @@ class AllReduce:
     count: int
     cells: tuple[tuple[str, tuple[Expr, ...]], ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    contribution: Contribution | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -45,3 +45,14 @@ class ElementNotCovered(UserError):
     """
 
     id = "element-not-covered"
+
+
+class PointNotOnce(UserError):
+    """A point of a reduction would not contribute to a result, or contribute several times.
+
+    Every compiled program is checked for this. The lines of the schedule have a meaning, so this is a fault of Andiron's, which
+    is refused rather than compiled to wrong results. Another tile or level on the line, or a schedule without it, may be right.
+    The message names an element, points of its reduction, and sizes at which it fails. Please report it, with the text.
+    """
+
+    id = "point-not-once"

@@ -57,11 +57,12 @@ def run(args: argparse.Namespace) -> int:
         return _mappings(kernel, args.json)
     sass = _sass(kernel) if args.sass else []
     compiled = _compiled(kernel)
-    choices, alternatives = (kernel.variants[0].facts.get(x, ()) for x in ("choices", "alternatives"))
-    coverage = kernel.variants[0].facts.get("coverage", "")
+    facts = kernel.variants[0].facts
+    choices, alternatives = (facts.get(x, ()) for x in ("choices", "alternatives"))
+    checks = [(x, facts[x]) for x in ("coverage", "contributions") if facts.get(x)]
     if args.json:
         said = {"compiled": _as_json(compiled)} if compiled else {}
-        said |= {"coverage": coverage} if coverage else {}
+        said |= dict(checks)
         said |= {"sass": [k.as_dict() for k in sass]} if sass else {}
         why: dict[str, Any] = {"schedule_from": _source(kernel)}
         why |= {"choices": [asdict(c) for c in choices]} if choices else {}
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     from ...runtime.report import report_table
 
     print(show_trace(kernel.trace))
-    print(report_table([*kernel.report.rows(), *([("coverage", coverage)] if coverage else []), *_rows(compiled)]))
+    print(report_table([*kernel.report.rows(), *checks, *_rows(compiled)]))
     for k in sass:
         print("\n" + report_table(k.rows()))
     if args.candidates:

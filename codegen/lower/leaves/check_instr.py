@@ -9,10 +9,14 @@ ITS_LANES   a launch has as many lanes as the fragments of the instruction.
 from __future__ import annotations
 
 from ....dsl.device import Instr
-from ....dsl.errors.schedule import InstrMismatch
+from ....dsl.errors.base import Label
+from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
 from ...plan.computations import Computation
+from ...plan.derived_names import tensor_of
 from ...schedule.synthetic_spans import is_filled_in
+from ..addressing import zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..spec import Focus
 from .match_instr import InstrMatch, fragment_map
@@ -69,3 +73,18 @@ def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) ->
     """A note where the author's line names an instruction that is not used (NAMED)."""
     if not is_filled_in(span):
         ctx.note(f"`with {name}`: {why}; elements go one by one")
+
+
+def cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:
+    """The refusal. Where it would be none if the kept factors were zero past their edges, `move` makes them so."""
+    message = f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over"
+    kept = {t: v for t, v in focus.views.items() if t in computation.reads and v.keep is not None}
+    filled = replace(focus, views={**focus.views, **{t: replace(v, zero_padded=True) for t, v in kept.items()}})
+    if not kept or not zero_is_neutral(computation.value, over, filled):
+        help = f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide"
+        return InstrCannotMask(message, span, help=help)
+    keeps = {tensor_of(t): v.keep for t, v in kept.items() if v.keep is not None}
+    moves = " and ".join(f"`move {t} -> {k.memory}`" for t, k in keeps.items())
+    labels = [Label(k.span, "computed by the lines below, up to the edge") for k in keeps.values() if k.span is not None]
+    help = f"write {moves} in place of the `keep`: a `move` computes it here, and fills what is past the edge with zeros"
+    return InstrCannotMask(message, span, labels=labels, help=help)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....dsl.device import Instr, Operand
-from ....dsl.errors.base import Label
-from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
+from ....dsl.errors.schedule import InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, loads, transform
@@ -33,10 +32,11 @@ from ...plan.derived_names import StagedCopy, tensor_of
 from ...schedule.synthetic_spans import author_of
 from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
+from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
 from ..stores.predicated_store import one_writer
-from .check_instr import check_lanes, note_unused, refuse_named
+from .check_instr import cannot_mask, check_lanes, note_unused, refuse_named
 from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
@@ -197,7 +197,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             and zero_is_neutral(_as_demanded(focus, computation.value, demands), over, focus)
         )
     ):
-        raise _cannot_mask(focus, computation, m, over, span)
+        raise cannot_mask(focus, computation, m, over, span)
     if computation.reduction is not None:
         note_reduced(ctx, focus, computation)
     by_name = {d.operand.name: d for d in demands}
@@ -240,13 +240,17 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
-    call = _once(ctx, focus, computation, m.instr, Call(m.instr.name, tuple(pieces), author_of(span, computation.span)))
+    target = fragment_map(m, m.instr.statement.target)
+    lane, _ = ctx.number(lanes_below(ctx, focus.level, target.lanes))
+    contribution = added_by(focus, computation, m, target, lane, bool(conds))
+    call = Call(m.instr.name, tuple(pieces), author_of(span, computation.span), contribution)
+    stmt = _once(ctx, focus, computation, m.instr, call)
     guards = tuple(dict.fromkeys(guards))
     if not guards:
-        return [call]
+        return [stmt]
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = _for_all(ctx, focus, guards)
-    return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+    return elementwise if together is None else [If(together, (stmt,), tuple(elementwise))]
 
 
 def _reads_registers(focus: Focus, value: Value) -> bool:
@@ -263,21 +267,6 @@ def _as_demanded(focus: Focus, value: Value, demands) -> Value:
         return None if view is None else Load(view.buffer, tuple(as_expr(Var(i)) for i in view.axes), v.dtype)
 
     return transform(value, step)
-
-
-def _cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:
-    """The refusal. Where it would be none if the kept factors were zero past their edges, `move` makes them so."""
-    message = f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over"
-    kept = {t: v for t, v in focus.views.items() if t in computation.reads and v.keep is not None}
-    filled = replace(focus, views={**focus.views, **{t: replace(v, zero_padded=True) for t, v in kept.items()}})
-    if not kept or not zero_is_neutral(computation.value, over, filled):
-        help = f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide"
-        return InstrCannotMask(message, span, help=help)
-    keeps = {tensor_of(t): v.keep for t, v in kept.items() if v.keep is not None}
-    moves = " and ".join(f"`move {t} -> {k.memory}`" for t, k in keeps.items())
-    labels = [Label(k.span, "computed by the lines below, up to the edge") for k in keeps.values() if k.span is not None]
-    help = f"write {moves} in place of the `keep`: a `move` computes it here, and fills what is past the edge with zeros"
-    return InstrCannotMask(message, span, labels=labels, help=help)
 
 
 def _once(ctx: LoweringContext, focus: Focus, computation: Computation, instr: Instr, call: Call) -> Stmt:

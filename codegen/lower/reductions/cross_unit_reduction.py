@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
 from ....dsl.values import Load, neutral_value
-from ...ir.tile_ir import Buffer, For, If, Stmt, Store
+from ...ir.tile_ir import Buffer, Contribution, For, If, Stmt, Store
 from ...plan.derived_names import buffer_name
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus
 from .accumulator_computations import CombinePartials, ExchangeBuffers
 from .argreduce_index import no_index
+from .contributions import with_value
 from .reduction_step import argreduce_step, combine_step
 
 MOST_UNITS = 256  # units: of a finite level whose number is known only at the call [limit]
@@ -58,8 +60,9 @@ def store_partials(ctx: LoweringContext, focus: Focus, computation: CombineParti
     how = computation.how
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
+    part = Contribution(computation.result, "part")
     return [
-        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=computation.span)
+        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), None, computation.span, None, part)
         for n, buffer, (register, cell) in zip(computation.accumulators, how.buffers, cells, strict=True)
     ]
 
@@ -75,7 +78,9 @@ def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartia
     group = me - me // how.stride % how.count * how.stride if how.count else ZERO
     other = group + as_expr(var) * how.stride
     (register, cell), dtype = cells[0], ctx.dtypes[computation.name]
-    start: list[Stmt] = [Store(register, cell, neutral_value(kind, dtype), span=computation.span)]
+    again = Contribution(computation.result, "restart", indexed=len(cells) > 1)
+    gather = replace(again, role="gather", level=how.level, stride=how.stride, count=how.count)
+    start = [Store(register, cell, neutral_value(kind, dtype), span=computation.span)]
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
@@ -83,9 +88,10 @@ def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartia
         whole = ctx.dtypes[computation.accumulators[1]]
         start.append(Store(place, where, no_index(whole), span=computation.span))
         index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
-        body = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
+        steps = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
-        body = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=computation.span)]
+        steps = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=computation.span)]
+    body: list[Stmt] = [*with_value(steps, gather)]
     if how.count and exchange_unit_count(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
         body = [If((exchange_unit_count(ctx, how.level) - 1 - other,), tuple(body))]
-    return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]
+    return [*with_value(start[::-1], again)[::-1], For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import IndexValue, Load, Masked, Value, neutral_value
-from ...ir.tile_ir import AllReduce, If, Stmt, Store
+from ...ir.tile_ir import AllReduce, Contribution, If, Stmt, Store
 from ...plan.computations import Computation
 from ...plan.derived_names import ArgreduceIndex, Component
 from ..addressing import coordinates, edge_conds, zero_is_neutral
@@ -17,6 +19,7 @@ from ..spec import ONE, Focus, UnitDigit
 from ..stores.predicated_store import narrowed, one_writer
 from .accumulator_computations import CombineInTurn, CombinePartials
 from .argreduce_index import index_is_monotone, no_index
+from .contributions import added, with_value
 from .cross_unit_reduction import load_partials, store_partials
 from .reduction_step import argreduce_step, combine_step
 
@@ -46,7 +49,9 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     new = combine_step(kind, now, value, dtype)
     if domain:
         new = Masked(domain, new, now, dtype, anywhere=True)
-    return _single_partial(ctx, focus, computation, around([Store(view.buffer, coords, new, span=computation.span)]))
+    contribution = added(focus, computation, bool(conds))
+    store = Store(view.buffer, coords, new, span=computation.span, contribution=contribution)
+    return _single_partial(ctx, focus, computation, around([store]))
 
 
 def _argmax_element(
@@ -61,8 +66,10 @@ def _argmax_element(
     held = (focus.views[computation.name].buffer, coords, now)
     grows = index_is_monotone(ctx, focus, computation, index.expr)
     out = argreduce_step(computation.reduction.kind, held, (buffer, here, best), value, index, grows)
+    contribution = added(focus, computation, grows)
+    out = with_value(out, contribution)
     conds = () if grows else edge_conds(focus, computation.reduced)  # the identity replaces nothing where ties do not count
-    return [If(conds, tuple(out))] if conds else out
+    return [If(conds, tuple(out))] if conds else list(out)
 
 
 def _place(focus: Focus, computation: Computation) -> Expr:
@@ -82,12 +89,13 @@ def fill_element(ctx: LoweringContext, focus: Focus, computation: Computation) -
     kind = computation.reduction.kind
     dtype = ctx.dtypes[computation.name]
     at = tuple(as_expr(Var(i)) for i in computation.indices)
-    out: list[Stmt] = [
-        Store(focus.views[computation.name].buffer, coordinates(ctx, focus, computation.name, at), neutral_value(kind, dtype))
-    ]
+    starts = [(computation.name, neutral_value(kind, dtype))]
     if kind in ("argmax", "argmin"):
         place = ArgreduceIndex(computation.name)
-        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), no_index(ctx.dtypes[place])))
+        starts.append((place, no_index(ctx.dtypes[place])))
+    out = [Store(focus.views[n].buffer, coordinates(ctx, focus, n, at), value) for n, value in starts]
+    start = Contribution(computation.result, "start", indexed=len(out) > 1)
+    out = with_value(out[::-1], start)[::-1]
     return _single_partial(ctx, focus, computation, out)
 
 
@@ -97,8 +105,9 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
     at = tuple(as_expr(Var(i)) for i in computation.indices)
     cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in computation.accumulators)
     if computation.how is None:
+        combined = Contribution(computation.result, "combine")
         return [
-            AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span)
+            AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span, combined)
             for level, stride, count in ctx.units_to_combine(computation.name)
             if ctx.device.level(level).exchanges_registers
         ]
@@ -113,14 +122,14 @@ def combine_in_turn(ctx: LoweringContext, focus: Focus, computation: CombineInTu
     return [AllReduce(ctx.innermost, computation.kind, s, n, cells, computation.span) for s, n in computation.over]
 
 
-def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation, stores: list[Stmt]) -> list[Stmt]:
+def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation, stores: Sequence[Stmt]) -> list[Stmt]:
     """Stores to an accumulator: as they are in a unit's own registers; in a memory once for each live element."""
     view = focus.views[computation.name]
     if view.form == "path":
-        return stores
+        return list(stores)
     indices = tuple(dict.fromkeys(computation.alias.get(i, i) for i in computation.indices))
     guard = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
-    return [If(guard, tuple(stores))] if guard else stores
+    return [If(guard, tuple(stores))] if guard else list(stores)
 
 
 def note_reduced(ctx: LoweringContext, focus: Focus, computation: Computation) -> None:

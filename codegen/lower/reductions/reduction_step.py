@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Value
-from ...ir.tile_ir import Stmt, Store
+from ...ir.tile_ir import Store
 
 
 def combine_step(kind: str, now: Value, value: Value, dtype: DType) -> Value:
@@ -15,7 +15,7 @@ def combine_step(kind: str, now: Value, value: Value, dtype: DType) -> Value:
     return Apply(fn, (now, value), dtype)
 
 
-def argreduce_step(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
+def argreduce_step(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Store]:
     """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
 
     `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and

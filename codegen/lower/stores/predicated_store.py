@@ -16,6 +16,7 @@ from ..addressing import coordinates, edge_conds
 from ..leaves.shared_values import Around, bind_shared_values
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import ResumeAccumulator
+from ..reductions.contributions import stored as contribution_of
 from ..spec import ZERO, Focus
 
 
@@ -61,13 +62,13 @@ def guarded_store(
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
     indices = _by_fused(focus, indices)
+    contribution = contribution_of(focus, computation, indices)
     if computation.using is not None and not _in_vectors(ctx, focus, indices):
         why = f"no vector of lanes stores neighbours of `{tensor}`, which is stored as without it"
         ctx.note(f"`with {computation.using}`: {why}")
     where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
-    store = Store(
-        view.buffer, where, stored, computation.atomic, computation.span, None if computation.atomic else computation.using
-    )
+    using = None if computation.atomic else computation.using
+    store = Store(view.buffer, where, stored, computation.atomic, computation.span, using, contribution)
     stored_so = around([store])
     if view.form == "path":
         return stored_so

@@ -84,6 +84,7 @@ ELSEWHERE = {
     "schedule-device": ("DeviceMismatch", "dsl/errors/test_schedule_errors.py"),
     "schedule-cannot-meet": ("CannotMeet", "codegen/transforms/barriers/test_place_barriers.py"),
     "element-not-covered": ("ElementNotCovered", "codegen/coverage/test_check_coverage.py"),
+    "point-not-once": ("PointNotOnce", "codegen/coverage/test_check_contributions.py"),
     "emulator-race": ("Race", "runtime/emulator/test_faults.py"),
     "emulator-not-awaited": ("NotAwaited", "runtime/emulator/test_faults.py"),
     "emulator-out-of-bounds": ("OutOfBounds", "runtime/emulator/test_faults.py"),

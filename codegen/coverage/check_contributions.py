@@ -1,0 +1,77 @@
+"""Checks each program that is compiled: each point of a reduction contributes once, and each part is combined once.
+
+It is proven for all sizes where that is possible (`prove_contributions`). Otherwise the program is executed at a few small
+sizes, over values that count (`verify.exactly_once`), up to a number of values, which is no clock.
+"""
+
+from __future__ import annotations
+
+from ...dsl.errors.verify import PointNotOnce
+from ...dsl.op import Op
+from ...dsl.source import Span
+from ..analysis.instances import Instance, few_instances
+from ..interpret.faults import Fault
+from ..ir.program import Program
+from ..verify.exactly_once import check_once
+from ..verify.field_elements import ValueBudgetExceeded
+from .accesses import Access, accesses
+from .locate import located, spans
+from .prove_contributions import unproven_results
+from .prove_coverage import Prover
+from .symbolic_domain import LaunchDomains
+
+VALUES = 1 << 17  # values: that are computed for a program, some hundredths of a second [limit]
+
+_OURS = ("not-once", "out-of-bounds")  # faults: a point that is none is read where there is no element
+_NAMED = 4  # results: that a remark names [limit]
+
+
+def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
+    """What was not proven for all sizes, in a sentence; empty where all was. Raises PointNotOnce.
+
+    op        with numbers for its parameters; sizes that are fixed are no dims any more
+    schedule  the head of the author's schedule, if there is one
+    """
+    unproven = _unproven(program, op)
+    if not unproven:
+        return ""
+    checked: list[Instance] = []
+    left = VALUES
+    for one in few_instances(program, op):
+        try:
+            left -= check_once(program, op, one.sizes, one.finite, work=left, checks=False)
+        except ValueBudgetExceeded:
+            break
+        except ZeroDivisionError:  # a size of 0 that something divides by: no loop over it has an iteration
+            continue
+        except Fault as fault:
+            if fault.kind not in _OURS:  # addresses that calls are not aligned for
+                continue
+            text = fault.message.partition(": ")[2].split("\n")[0] + (f", at {one}" if one.sizes or one.finite else "")
+            around = [s for found in unproven.values() for a in found for s in spans(a)]
+            raise located(PointNotOnce, text, around, op, schedule) from None
+        checked.append(one)
+    return _remark(list(unproven), checked)
+
+
+def _unproven(program: Program, op: Op) -> dict[str, list[Access]]:
+    """The results of reductions without a proof, each with the statements of its accumulators."""
+    prover, known = Prover(), set()
+    out: dict[str, list[Access]] = {}
+    for launch in program.launches:
+        for result, found in unproven_results(program, LaunchDomains(launch), accesses(program, launch), prover):
+            known.add(result)
+            if found:
+                out.setdefault(result, []).extend(found)
+    for s in op.statements:
+        if s.reduction is not None and s.target not in known:
+            out.setdefault(s.target, [])
+    return out
+
+
+def _remark(results: list[str], checked: list[Instance]) -> str:
+    more = len(results) - _NAMED
+    named = ", ".join(f"`{r}`" for r in results[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    if not checked:
+        return f"{named}: not proven, and checked at no sizes"
+    return f"{named}: points counted at {' and at '.join(map(str, checked))}, not proven for all sizes"
