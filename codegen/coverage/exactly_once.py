@@ -51,9 +51,16 @@ def undetermined(d: Domain) -> set[Var]:
             if below is None or k <= below:
                 terms = []
                 break
-            below = None if v.hi is None or v.lo is None else below + k * (v.hi - v.lo)
+            high = _end(v, d)
+            below = None if high is None or v.lo is None else below + k * (high - v.lo)
         known |= {v for _, v in terms}
     return set(d.free) - known
+
+
+def _end(v: Var, d: Domain) -> int | None:
+    """The last value that the variable may have, by its interval or by a condition on it alone."""
+    ends = [c.const for c in d.conds if c.terms == ((v, -1),)]
+    return min([*ends, *(() if v.hi is None else (v.hi,))], default=None)
 
 
 def _in_xor(a: Atom, unknown: set[Var]) -> Var | None:

@@ -127,11 +127,7 @@ class _Reading:
         neutral = neutral_mask(a)
         if not self._ends(a, c) and not (c.neutral if neutral is None else self._ends(guarded(a, neutral), c)):
             return None
-        values = _values(a.path)
-        roots = {u.var for u in self.launch.units} | {s.var for s in a.path if isinstance(s, For)}
-        of_points = {v for e, _, _ in c.reduced for v in e.subs(values).variables()} & roots
-        conds = () if c.padded else tuple(x for x in masks(a) if not of_points.isdisjoint(x.subs(values).variables()))
-        return guarded(a, conds)
+        return a if c.padded else guarded(a, masks(a))
 
     def _ends(self, a: Access, c: Contribution) -> bool:
         d = self.domains.begin(a, also=[e for e, _, _ in c.reduced]).domain()

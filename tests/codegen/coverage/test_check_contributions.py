@@ -17,6 +17,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.verify import PointNotOnce
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
+from andiron.dsl.values import Masked, Value, transform
 from andiron.tools import cli
 
 from ...support.library.cases import library
@@ -29,6 +30,7 @@ PRODUCT = "op p[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m
 BLOCK = "tile m: 1 -> block\n    keep Y in register\n    tile n: 4\n    tile n: 1 -> thread"  # one part a thread
 WARPS = "tile m: 1 -> block\n    keep Y in register\n    tile n: 128\n    tile n: 32 -> warp\n    tile n: 1 -> thread"
 ATOMIC = "tile m: 1, n: 64 -> block by atomic\n    keep Y in register\n    tile n: 1 -> thread"  # one thread adds a part
+LANES = "tile m: 1\n    keep Y in register\n    tile n: 8\n    tile n: 1 -> lane"
 RESUMED = "tile n: 4\n    tile k: 2\n    tile m: 2\n    keep C in register"
 LATER = "tile m: 1, n: 4 -> block by workspace\n    keep Y in register\n    tile n: 1"
 
@@ -94,6 +96,15 @@ def for_all_units(s: Stmt) -> tuple[Stmt, ...]:
     return s.body
 
 
+def masked_one_too_few(s: Stmt) -> tuple[Stmt, ...]:
+    assert isinstance(s, Store)
+
+    def step(v: Value) -> Value | None:
+        return replace(v, conds=tuple(c - 1 for c in v.conds)) if isinstance(v, Masked) else None
+
+    return (replace(s, value=transform(s.value, step)),)
+
+
 def halved(s: Stmt) -> tuple[Stmt, ...]:
     assert isinstance(s, AllReduce)
     return (replace(s, count=s.count // 2),)
@@ -131,6 +142,7 @@ MUTATIONS = {
     "a loop over points that begins later": (SUM, LATER, "sm_80", around("add"), later, "Y"),
     "a start that is dropped from between": (PRODUCT, RESUMED, "cpu:generic", does("start"), dropped, "C"),
     "a guard of units, dropped": (SUM, ATOMIC, "sm_80", around_atomic, for_all_units, "contributes 64 times"),
+    "a mask that lets one too few pass": (SUM, LANES, "cpu:avx2", does("add"), masked_one_too_few, NEVER),
     "lanes that are combined twice": (SUM, BLOCK, "sm_80", does("combine"), twice, "Y"),
     "half of the lanes combined": (SUM, BLOCK, "sm_80", does("combine"), halved, NEVER),
     "lanes that are not combined": (SUM, BLOCK, "sm_80", does("combine"), dropped, NEVER),
