@@ -112,7 +112,7 @@ def _does(program: Program, a: Access, role: str) -> bool:
                 return not own and (role == "resume" or not loads(s.value))
             if any(ld.indices != a.coords for ld in own):
                 return False
-            return bool(own) if role == "scale" else _added(s.value, own[:1]) is not None
+            return bool(own) if role == "scale" else _added(choice(s)[1], own[:1]) is not None
     return False
 
 
@@ -131,6 +131,22 @@ def _added(v: Value, own: Sequence[Load]) -> Value | None:
     return added if one == own[0] and not inside else None
 
 
+def choice(s: Store) -> tuple[tuple[Expr, ...], Value]:
+    """The conditions without which an element is stored as it is there, and what is stored where they hold."""
+    match s.value:
+        case Masked(conds=conds, value=value, otherwise=Load(tensor=tensor, indices=at)) if (tensor, at) == (
+            s.buffer,
+            s.coords,
+        ):
+            return conds, value
+    return (), s.value
+
+
+def chosen(a: Access) -> Access:
+    """The access where it does not store what is there."""
+    return guarded(a, choice(a.stmt)[0]) if isinstance(a.stmt, Store) else a
+
+
 def masks(a: Access) -> tuple[Expr, ...]:
     """The conditions without which a statement adds, or resumes, something else than it does."""
     if not isinstance(a.stmt, Store):
@@ -142,12 +158,15 @@ def masks(a: Access) -> tuple[Expr, ...]:
 def neutral_mask(a: Access) -> tuple[Expr, ...] | None:
     """The conditions without which a statement adds the identity; None where it has no mask around what it adds."""
     s = a.stmt
-    value = _added(s.value, [ld for ld in loads(s.value) if ld.tensor == a.buffer.name][:1]) if isinstance(s, Store) else None
+    step = choice(s)[1] if isinstance(s, Store) else None
+    if not isinstance(step, Apply):
+        return None
+    value = _added(step, [ld for ld in loads(step) if ld.tensor == a.buffer.name][:1])
     while isinstance(value, Cast):
         value = value.arg
-    if not isinstance(s, Store) or not isinstance(s.value, Apply) or not isinstance(value, Masked):
+    if not isinstance(value, Masked):
         return None
-    kind = _KINDS.get(s.value.fn)
+    kind = _KINDS.get(step.fn)
     neutral = kind is not None and value.otherwise == Const(identity(kind, value.dtype).item(), value.dtype)
     return value.conds if neutral else ()
 

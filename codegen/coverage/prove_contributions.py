@@ -5,6 +5,7 @@ PHASES     what starts an accumulator, what adds to it, what combines the parts 
 ONCE       for each point there is an iteration that adds it (`prove_coverage`), and its loops and units are determined by the
            point and the element: there is no other one
 IN_RANGE   no iteration adds another point, unless lowering says that such points add the identity (they are filled with zeros)
+COUNTING   where a domain says which points count, these are added, and no other ones
 COMBINED   units whose parts are combined have the points together: their numbers are determined as those of loops are. Each
            digit of a unit is combined once
 RESUMED    with `if` the first iteration of loops start, `else` resume what the iteration before stored, these loops have the
@@ -14,7 +15,7 @@ LATER      units that store parts of a result as elements of their own have the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
@@ -23,7 +24,7 @@ from ..ir.program import Program
 from ..ir.tile_ir import AllReduce, Contribution, For, Launch, Let
 from ..plan.computations import plain_var
 from .accesses import Access, BufferAccesses, Guard, Step, different
-from .accumulators import Accumulator, accumulators, contribution_of, copied, copied_from, guarded, masks, neutral_mask
+from .accumulators import Accumulator, accumulators, chosen, contribution_of, copied, copied_from, guarded, masks, neutral_mask
 from .exactly_once import exactly_once, undetermined
 from .prove_coverage import Prover, any_element, is_covered, unproven_conditions
 from .scopes import Scope, scope_with
@@ -61,7 +62,7 @@ class _Reading:
     def proven(self) -> bool:
         acc = self.acc
         phases = self._phases()
-        if phases is None or not acc.role("add"):
+        if phases is None or not acc.role("add") or acc.role("scale"):  # by how much, is not looked at
             return False
         path = _common([self.read, *(a for p in phases for a in p)])
         if not all(_apart(p, q, len(path)) for p, q in zip(phases, [*phases[1:], [self.read]], strict=True)):
@@ -92,7 +93,7 @@ class _Reading:
             after.append([part, acc.role("restart")[n], acc.role("gather")[n]])
         return out + [[a] for steps in sorted(after, key=lambda p: p[0].order) for a in steps]
 
-    # ------------------------------------------------------------ ONCE, IN_RANGE
+    # ------------------------------------------------------------ ONCE, IN_RANGE, COUNTING
 
     def _adds_proven(self, scope: Scope, same: Sequence[Expr]) -> bool:
         """`same`: expressions over units, of which what adds has the value that what reads has."""
@@ -109,7 +110,7 @@ class _Reading:
         begun = []
         for a in adds:
             c = contribution_of(a)
-            if c is None or [e for _, _, e in c.reduced] != [e for _, _, e in first.reduced]:
+            if c is None or (c.domain, [e for _, _, e in c.reduced]) != (first.domain, [e for _, _, e in first.reduced]):
                 return False
             also = [*same, *(e for e, _, _ in c.reduced), *(dict(c.free)[i] for i in names)]
             begun.append(_boxed(self.domains.begin(a, scope, also=also), len(a.coords) + len(same), c))
@@ -117,12 +118,13 @@ class _Reading:
         w = wanted.domain()
         n = len(self.read.coords) + len(same)
         element = [*w.coords[:n], *points, *w.coords[n:]]
-        return exactly_once(element, [*w.conds, *inside], [b.domain() for b in begun], self.prover)
+        counting = self._counting(first, dict(zip((*names, *first.indices), (*w.coords[n:], *points), strict=True)))
+        return exactly_once(element, [*w.conds, *inside, *counting], [b.domain() for b in begun], self.prover)
 
     def _in_range(self, a: Access) -> Access | None:
         """The access where it adds points of the op; None where it may add others."""
-        c = contribution_of(a)
-        if c is None:
+        c, a = contribution_of(a), chosen(a)
+        if c is None or not self._counts(a, c):
             return None
         neutral = neutral_mask(a)
         if not self._ends(a, c) and not (c.neutral if neutral is None else self._ends(guarded(a, neutral), c)):
@@ -137,6 +139,23 @@ class _Reading:
             self.prover.shows(x, facts) and self.prover.shows(extent - box - x, facts)
             for x, (_, box, extent) in zip(coords, c.reduced, strict=True)
         )
+
+    def _counts(self, a: Access, c: Contribution) -> bool:
+        """Whether all points that it adds count."""
+        conds = self._counting(
+            c, {**dict(c.free), **{i: e for i, (e, box, _) in zip(c.indices, c.reduced, strict=True) if box == 1}}
+        )
+        d = self.domains.begin(a, also=conds).domain()
+        facts = Assumptions(lambda: tuple(d.conds))
+        return all(self.prover.shows(x, facts) for x in d.coords[len(a.coords) :])
+
+    def _counting(self, c: Contribution, at: Mapping[str, Expr]) -> list[Expr]:
+        """The conditions for a point to count, by where each index is. Raises NotSymbolic."""
+        sizes = {v.name for v in (*self.program.dims, *(v for v, _ in self.program.lets))}
+        indices = {v for x in c.domain for v in x.variables() if v.name not in sizes}
+        if not {v.name for v in indices} <= at.keys():
+            raise NotSymbolic
+        return [x.subs({v: at[v.name] for v in indices}) for x in c.domain]
 
     def _starts_proven(self, scope: Scope) -> bool:
         """What is read was started in the same iteration, or resumed."""

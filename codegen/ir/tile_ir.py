@@ -153,6 +153,8 @@ class Contribution:
              of argmax and argmin the step of the index; that of the value is a `start value`, `add value` and so on
     free     where the element is: the coordinate of each index that the result has
     reduced  which points: the first coordinate of each reduced index, how many from there on, and the index's extent
+    indices  the reduced indices
+    domain   conditions on the indices that have such coordinates, which hold for the points that count
     neutral  whether a point beyond the extent adds the identity
     padded   whether the op itself has something else in place of some elements
     parts    indices of the stored result that number parts, which a later launch combines
@@ -163,6 +165,8 @@ class Contribution:
     role: str
     free: tuple[tuple[str, Expr], ...] = ()
     reduced: tuple[tuple[Expr, int, Expr], ...] = ()
+    indices: tuple[str, ...] = ()
+    domain: tuple[Expr, ...] = ()
     neutral: bool = False
     padded: bool = False
     parts: tuple[str, ...] = ()

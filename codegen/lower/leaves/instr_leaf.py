@@ -32,6 +32,7 @@ from ...plan.derived_names import StagedCopy, tensor_of
 from ...schedule.synthetic_spans import author_of
 from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
+from ..reductions.accumulator_computations import counting_term
 from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
@@ -186,7 +187,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     """The instruction, where the terms that it adds count (`match_instr`, ONE_TERM)."""
     inside = tuple(c.subs(focus.binding) for c in computation.domain)
     if inside:
-        return [If(inside, tuple(_call(ctx, focus, replace(computation, value=computation.term), m, demands, span)))]
+        return [If(inside, tuple(_call(ctx, focus, counting_term(computation), m, demands, span)))]
     over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
     if (

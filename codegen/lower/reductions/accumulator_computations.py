@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....dsl.index.expr import Expr
 from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Value
 from ...plan.computations import Computation
 from ..leaves.fragment_fit import Digits
@@ -58,6 +60,13 @@ class CombinePartials(Computation):
 
 
 @dataclass(frozen=True)
+class CountingTerm(Computation):
+    """The term of a reduction of a part of its terms, which is added where it counts. `where`: the conditions for that."""
+
+    where: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
 class RunningUpdate(Computation):
     """A computation on running values (`running_values`). `corrects`: the accumulator that it multiplies; `shown`: by what."""
 
@@ -77,3 +86,8 @@ class CombineInTurn(RunningUpdate):
 def as_kind(kind: type, w: Computation):
     """The computation as one of another class."""
     return kind(**{f: getattr(w, f) for f in Computation.__dataclass_fields__})
+
+
+def counting_term(w: Computation) -> CountingTerm:
+    outer = w.where if isinstance(w, CountingTerm) else ()
+    return replace(as_kind(CountingTerm, w), value=w.term, where=(*outer, *w.domain))

@@ -11,7 +11,7 @@ from ...ir.tile_ir import PIECE, Contribution, Store
 from ...plan.computations import Computation, computation_extents
 from ..leaves.match_instr import FragmentMap, InstrMatch
 from ..spec import Focus, RangeStep
-from .accumulator_computations import ResumeAccumulator, RunningUpdate
+from .accumulator_computations import CountingTerm, ResumeAccumulator, RunningUpdate
 
 
 def added(
@@ -30,8 +30,10 @@ def added(
     boxes = extents or [1] * len(w.reduced)
     reduced = tuple((focus.ranges[i].base, n, wholes[i]) for i, n in zip(w.reduced, boxes, strict=True))
     at = element(focus, w.indices) if free is None else tuple(free)
-    padded = any(isinstance(v, Masked) or (isinstance(v, Load) and v.otherwise is not None) for v in walk(w.value))
-    return Contribution(w.result, "add", at, reduced, neutral, padded, indexed=len(w.accumulators) > 1)
+    padded = any(isinstance(v, Masked) or (isinstance(v, Load) and v.otherwise is not None) for v in walk(w.term))
+    domain = w.where if isinstance(w, CountingTerm) else w.domain
+    indexed = len(w.accumulators) > 1
+    return Contribution(w.result, "add", at, reduced, w.reduced, domain, neutral, padded, indexed=indexed)
 
 
 def added_by(

@@ -30,6 +30,7 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     kind = computation.reduction.kind
     note_reduced(ctx, focus, computation)
     dtype = ctx.dtypes[computation.name]
+    whole = computation
     at = tuple(as_expr(Var(i)) for i in computation.indices)
     view = focus.views[computation.name]
     coords = coordinates(ctx, focus, computation.name, at)
@@ -49,7 +50,7 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     new = combine_step(kind, now, value, dtype)
     if domain:
         new = Masked(domain, new, now, dtype, anywhere=True)
-    contribution = added(focus, computation, bool(conds))
+    contribution = added(focus, whole, bool(conds))
     store = Store(view.buffer, coords, new, span=computation.span, contribution=contribution)
     return _single_partial(ctx, focus, computation, around([store]))
 

@@ -27,11 +27,17 @@ SUM = "op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n
 ARGMAX = "op best[M, N](X: f32[M, N]) -> (Y: i64[M]):\n    Y[m] = argmax(n) X[m, n]\n"
 PRODUCT = "op p[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
 
+UP_TO = "op up_to[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n where n <= m + 1) X[m, n]\n"
+FROM = UP_TO.replace("up_to", "from").replace("n <= m + 1", "n >= m")
+BAND = "op band[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k where k <= m) A[m, k] * B[k, n]\n"
+
 BLOCK = "tile m: 1 -> block\n    keep Y in register\n    tile n: 4\n    tile n: 1 -> thread"  # one part a thread
 WARPS = "tile m: 1 -> block\n    keep Y in register\n    tile n: 128\n    tile n: 32 -> warp\n    tile n: 1 -> thread"
 ATOMIC = "tile m: 1, n: 64 -> block by atomic\n    keep Y in register\n    tile n: 1 -> thread"  # one thread adds a part
 LANES = "tile m: 1\n    keep Y in register\n    tile n: 8\n    tile n: 1 -> lane"
 RESUMED = "tile n: 4\n    tile k: 2\n    tile m: 2\n    keep C in register"
+ROWS = "tile m: 2\n    tile m: 1\n    keep Y in register\n    tile n: 1"
+VECTORS = "tile m: 4, n: 8\n    keep C in register\n    tile k: 1\n    compute with fma_f32x8"
 LATER = "tile m: 1, n: 4 -> block by workspace\n    keep Y in register\n    tile n: 1"
 
 
@@ -96,13 +102,19 @@ def for_all_units(s: Stmt) -> tuple[Stmt, ...]:
     return s.body
 
 
-def masked_one_too_few(s: Stmt) -> tuple[Stmt, ...]:
-    assert isinstance(s, Store)
+def masked_with(by: int) -> Callable[[Stmt], tuple[Stmt, ...]]:
+    """With masks and conditions that let so many more elements pass."""
 
     def step(v: Value) -> Value | None:
-        return replace(v, conds=tuple(c - 1 for c in v.conds)) if isinstance(v, Masked) else None
+        return replace(v, conds=tuple(c + by for c in v.conds)) if isinstance(v, Masked) else None
 
-    return (replace(s, value=transform(s.value, step)),)
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(s, If):
+            return (replace(s, conds=tuple(c + by for c in s.conds)),)
+        assert isinstance(s, Store)
+        return (replace(s, value=transform(s.value, step)),)
+
+    return change
 
 
 def halved(s: Stmt) -> tuple[Stmt, ...]:
@@ -133,7 +145,7 @@ def changed(program: Program, where: Callable[[Stmt], bool], change: Callable[[S
     return new
 
 
-TWICE, NEVER = "contributes 2 times", "never contributes"
+TWICE, NEVER, OTHER = "contributes 2 times", "never contributes", "is not what its statement says"
 MUTATIONS = {
     "a statement that adds, doubled": (SUM, BLOCK, "sm_80", does("add"), twice, TWICE),
     "a statement that adds, dropped": (SUM, BLOCK, "sm_80", does("add"), dropped, NEVER),
@@ -142,7 +154,13 @@ MUTATIONS = {
     "a loop over points that begins later": (SUM, LATER, "sm_80", around("add"), later, "Y"),
     "a start that is dropped from between": (PRODUCT, RESUMED, "cpu:generic", does("start"), dropped, "C"),
     "a guard of units, dropped": (SUM, ATOMIC, "sm_80", around_atomic, for_all_units, "contributes 64 times"),
-    "a mask that lets one too few pass": (SUM, LANES, "cpu:avx2", does("add"), masked_one_too_few, NEVER),
+    "a mask that lets one too few pass": (SUM, LANES, "cpu:avx2", does("add"), masked_with(-1), NEVER),
+    "a loop over a part of the points, one shorter": (UP_TO, ROWS, "cpu:generic", around("add"), shorter, NEVER),
+    "a loop over a part of the points that begins later": (FROM, ROWS, "cpu:generic", around("add"), later, NEVER),
+    "a domain with one too few": (UP_TO, LANES, "cpu:avx2", does("add"), masked_with(-1), NEVER),
+    "a domain with one too many": (UP_TO, LANES, "cpu:avx2", does("add"), masked_with(1), OTHER),
+    "a domain of vectors with one too many": (BAND, VECTORS, "cpu:avx2", around("add"), masked_with(1), OTHER),
+    "a domain of vectors with one too few": (BAND, VECTORS, "cpu:avx2", around("add"), masked_with(-1), NEVER),
     "lanes that are combined twice": (SUM, BLOCK, "sm_80", does("combine"), twice, "Y"),
     "half of the lanes combined": (SUM, BLOCK, "sm_80", does("combine"), halved, NEVER),
     "lanes that are not combined": (SUM, BLOCK, "sm_80", does("combine"), dropped, NEVER),
@@ -187,7 +205,8 @@ def test_a_mask_of_lanes_that_lets_one_too_few_pass(monkeypatch: pytest.MonkeyPa
     ("name", "device"),
     [
         ("gemm", "cpu:avx2"), ("conv2d", "cpu:avx512"), ("gemm_f16", "sm_80"), ("softmax", "sm_80"), ("full_argmax", "gfx90a"),
-        ("vector_sum", "sm_80"), ("attention", "gfx942"), ("layernorm", "cpu:neon"),
+        ("vector_sum", "sm_80"), ("attention", "gfx942"), ("layernorm", "cpu:neon"), ("causal_attention", "cpu:avx2"),
+        ("causal_attention", "sm_80"),
     ],
 )  # fmt: skip
 def test_proven_for_all_sizes(name: str, device: str) -> None:
