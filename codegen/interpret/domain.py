@@ -22,6 +22,10 @@ _UFUNC = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minim
 class Domain(Protocol):
     """Operations on arrays of values; types are those of the language (`dsl.types`)."""
 
+    def spend(self, values: int) -> None:
+        """Called before so many values are made, or so many units do something. A domain that allows only some raises here."""
+        ...
+
     def storage(self, dtype: DType) -> np.dtype:
         """The NumPy type that holds values of `dtype`."""
         ...
@@ -59,6 +63,9 @@ class Domain(Protocol):
 
 class Numbers:
     """Values as they are (docs/numbers.md)."""
+
+    def spend(self, values: int) -> None:
+        """Any number."""
 
     def storage(self, dtype: DType) -> np.dtype:
         return dtype.numpy

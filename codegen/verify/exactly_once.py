@@ -62,6 +62,7 @@ def check_once(
 
 
 def _check(program: Program, op: Op, sizes, finite, addresses, domain: FieldDomain, checks: bool) -> None:
+    domain.spend(_points_of(op))
     inputs = {t.name: domain.inputs(t.dtype, tuple(e.constant or 0 for e in t.shape)) for t in op.inputs}
     if any(not _chooses(s, {i: e.constant for i, e in s.ranges}) for s in op.statements):
         return
@@ -169,5 +170,8 @@ def _stored(memory: Memory, at: tuple[int, ...]) -> tuple[Stmt | None, list[str]
 
 def point_count(op: Op, sizes: Mapping[str, int]) -> int:
     """How many points the statements of an op have at these sizes."""
-    concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
-    return sum(prod(e.constant or 0 for _, e in s.ranges) for s in concrete.statements)
+    return _points_of(specialise(op, {v.name: sizes[v.name] for v in op.dims}))
+
+
+def _points_of(op: Op) -> int:
+    return sum(prod(e.constant or 0 for _, e in s.ranges) for s in op.statements)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -91,14 +92,15 @@ class FieldDomain:
         self.work = work
         self.spent = 0
 
-    def _spend(self, values: int) -> None:
-        """A call of NumPy takes as long as some hundred values."""
-        self.spent += values + _CALL
+    def spend(self, values: int) -> None:
+        """Raises ValueBudgetExceeded before they are made, so memory is bounded too."""
+        self.spent += values
         if self.work is not None and self.spent > self.work:
             raise ValueBudgetExceeded(self.spent)
 
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
+        self.spend(prod(shape))
         out = np.empty(shape, _TYPE)
         out["at"] = self.rng.integers(2, P, (*shape, _LANES))
         out["ex"] = _exponents(out["at"])
@@ -136,14 +138,14 @@ class FieldDomain:
 
     def cast(self, x: Array, src: DType, dst: DType) -> Array:
         x = np.asarray(x)
-        self._spend(x.size)
+        self.spend(x.size + _CALL)
         if src == dst or (dst.kind == "float") or (src.kind != "float" and dst.kind != "bool") or src.kind == dst.kind:
             return x
         return self._function("nonzero" if dst.kind == "bool" else "integer", (x,), np.trunc(x["num"]))
 
     def apply(self, fn: str, args: tuple[Array, ...], dtype: DType) -> Array:
         args = tuple(np.asarray(a) for a in args)
-        self._spend(max(a.size for a in args))
+        self.spend(max(a.size for a in args) + _CALL)
         if fn == "where":
             return self._where(*args)
         known: Any = True
