@@ -22,7 +22,6 @@ from .symbolic_domain import LaunchDomains
 
 VALUES = 1 << 17  # values: that are computed for a program, some hundredths of a second [limit]
 
-_OURS = ("not-once", "out-of-bounds")  # faults: a point that is none is read where there is no element
 _NAMED = 4  # results: that a remark names [limit]
 
 
@@ -45,8 +44,6 @@ def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
         except ZeroDivisionError:  # a size of 0 that something divides by: no loop over it has an iteration
             continue
         except Fault as fault:
-            if fault.kind not in _OURS:  # addresses that calls are not aligned for
-                continue
             text = fault.message.partition(": ")[2].split("\n")[0] + (f", at {one}" if one.sizes or one.finite else "")
             around = [s for found in unproven.values() for a in found for s in spans(a)]
             raise located(PointNotOnce, text, around, op, schedule) from None

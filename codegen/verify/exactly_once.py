@@ -48,7 +48,7 @@ def check_once(
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
     work      how many values may be computed, then `ValueBudgetExceeded` is raised; gives how many were
-    checks    whether the interpreter looks for races and for reads of memory never written
+    checks    whether the interpreter's own checks are wanted: without them only results count, and points beyond all elements
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(map(_is_choice, op.statements))
@@ -68,7 +68,21 @@ def _check(program: Program, op: Op, sizes, finite, addresses, domain: FieldDoma
         return
     log: dict[str, Memory] = {}
     open_ = {v.name: sizes[v.name] for v in program.dims if v.name in sizes}
-    got = interpret(program, inputs, open_, finite, domain=domain, log=log, addresses=addresses, checks=checks)
+    faults: list[Fault] = []
+    got = interpret(
+        program,
+        inputs,
+        open_,
+        finite,
+        domain=domain,
+        log=log,
+        addresses=addresses,
+        checks=checks,
+        on_fault="raise" if checks else faults,
+    )
+    outside = next((f for f in faults if f.kind == "out-of-bounds"), None)
+    if outside is not None:
+        raise outside
     meant = expected_values(op, inputs, domain)
     choices = [m.parts for m in meant.values() if m.parts is not None and _is_choice(m.statement)]
     if any(domain.has_unordered(parts) for parts in choices):  # infinities of empty reductions that cancel, a root of -1
