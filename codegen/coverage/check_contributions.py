@@ -1,7 +1,8 @@
 """Checks each program that is compiled: each point of a reduction contributes once, and each part is combined once.
 
 It is proven for all sizes where that is possible (`prove_contributions`). Otherwise the program is executed at a few small
-sizes, over values that count (`verify.exactly_once`), up to a number of values, which is no clock.
+sizes, over values that count (`verify.exactly_once`), up to a number of values, which is no clock. The values that an instance
+takes at least are counted before any is made. Fixed sizes leave one instance: where it is too large, nothing is decided.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
     if not unproven:
         return ""
     checked: list[Instance] = []
+    large: Instance | None = None
     left = VALUES
     for one in few_instances(program, op):
         try:
             left -= check_once(program, op, one.sizes, one.finite, work=left, checks=False)
         except ValueBudgetExceeded:
+            large = one
             break
         except ZeroDivisionError:  # a size of 0 that something divides by: no loop over it has an iteration
             continue
@@ -48,7 +51,7 @@ def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
             around = [s for found in unproven.values() for a in found for s in spans(a)]
             raise located(PointNotOnce, text, around, op, schedule) from None
         checked.append(one)
-    return _remark(list(unproven), checked)
+    return _remark(list(unproven), checked, large)
 
 
 def _unproven(program: Program, op: Op) -> dict[str, list[Access]]:
@@ -66,9 +69,10 @@ def _unproven(program: Program, op: Op) -> dict[str, list[Access]]:
     return out
 
 
-def _remark(results: list[str], checked: list[Instance]) -> str:
+def _remark(results: list[str], checked: list[Instance], large: Instance | None) -> str:
     more = len(results) - _NAMED
     named = ", ".join(f"`{r}`" for r in results[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     if not checked:
-        return f"{named}: not proven, and checked at no sizes"
+        why = "there are no small sizes" if large is None else f"there are too many points to count at {large}"
+        return f"{named}: not decided: there is no proof, and {why}"
     return f"{named}: points counted at {' and at '.join(map(str, checked))}, not proven for all sizes"

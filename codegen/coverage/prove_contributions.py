@@ -340,9 +340,14 @@ def _apart(before: Sequence[Access], after: Sequence[Access], start: int) -> boo
     for a in before:
         for b in after:
             both = _common([a, b])
-            if a.order > b.order or any(isinstance(s, For) for s in both[start:]):
+            if a.order > b.order or any(isinstance(s, For) and not _has_element(s, a, b) for s in both[start:]):
                 return False
     return True
+
+
+def _has_element(loop: For, a: Access, b: Access) -> bool:
+    """Whether each iteration has an element of its own: what both do to one element they do in one iteration."""
+    return a.buffer is b.buffer and a.coords == b.coords and as_expr(loop.var) in a.coords
 
 
 def _boxed(b: BegunDomain, start: int, c: Contribution) -> BegunDomain:

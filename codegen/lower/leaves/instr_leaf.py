@@ -190,14 +190,9 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         return [If(inside, tuple(_call(ctx, focus, counting_term(computation), m, demands, span)))]
     over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
-    if (
-        conds
-        and computation.reduction
-        and not (
-            computation.reduction.kind == "sum"
-            and zero_is_neutral(_as_demanded(focus, computation.value, demands), over, focus)
-        )
-    ):
+    adds = computation.reduction is not None and computation.reduction.kind == "sum"
+    neutral = adds and zero_is_neutral(_as_demanded(focus, computation.value, demands), over, focus)
+    if conds and computation.reduction and not neutral:
         raise cannot_mask(focus, computation, m, over, span)
     if computation.reduction is not None:
         note_reduced(ctx, focus, computation)
@@ -243,7 +238,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         pieces.append(Piece(view.buffer, coords, f.registers))
     target = fragment_map(m, m.instr.statement.target)
     lane, _ = ctx.number(lanes_below(ctx, focus.level, target.lanes))
-    contribution = added_by(focus, computation, m, target, lane, bool(conds))
+    contribution = added_by(focus, computation, m, target, lane, neutral)
     call = Call(m.instr.name, tuple(pieces), author_of(span, computation.span), contribution)
     stmt = _once(ctx, focus, computation, m.instr, call)
     guards = tuple(dict.fromkeys(guards))

@@ -17,6 +17,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.verify import PointNotOnce
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.values import Masked, Value, transform
 from andiron.tools import cli
 
@@ -33,11 +34,16 @@ BAND = "op band[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m
 
 BLOCK = "tile m: 1 -> block\n    keep Y in register\n    tile n: 4\n    tile n: 1 -> thread"  # one part a thread
 WARPS = "tile m: 1 -> block\n    keep Y in register\n    tile n: 128\n    tile n: 32 -> warp\n    tile n: 1 -> thread"
+PAIRS = WARPS.replace("m: 1", "m: 2")  # two elements a thread
 ATOMIC = "tile m: 1, n: 64 -> block by atomic\n    keep Y in register\n    tile n: 1 -> thread"  # one thread adds a part
 LANES = "tile m: 1\n    keep Y in register\n    tile n: 8\n    tile n: 1 -> lane"
 RESUMED = "tile n: 4\n    tile k: 2\n    tile m: 2\n    keep C in register"
 ROWS = "tile m: 2\n    tile m: 1\n    keep Y in register\n    tile n: 1"
 VECTORS = "tile m: 4, n: 8\n    keep C in register\n    tile k: 1\n    compute with fma_f32x8"
+COPIED = (
+    "tile m: 1 -> block\n    keep Y in register\n    tile n: 64\n    move X -> shared:\n        tile n: 4 -> thread\n"
+    "        compute with cp_async_f32x4\n    tile n: 1 -> thread"
+)
 LATER = "tile m: 1, n: 4 -> block by workspace\n    keep Y in register\n    tile n: 1"
 
 
@@ -166,6 +172,8 @@ MUTATIONS = {
     "lanes that are not combined": (SUM, BLOCK, "sm_80", does("combine"), dropped, NEVER),
     "warps that are combined twice": (SUM, WARPS, "sm_80", around("gather"), twice, TWICE),
     "a warp that is left out": (SUM, WARPS, "sm_80", around("gather"), shorter, "Y"),
+    "one warp of two elements that is left out": (SUM, PAIRS, "sm_80", around("gather"), shorter, "Y"),
+    "two elements whose parts are not taken off": (SUM, PAIRS, "sm_80", does("restart"), dropped, TWICE),
     "a part that is not taken off": (SUM, WARPS, "sm_80", does("restart"), dropped, TWICE),
     "the value of a place, left out": (ARGMAX, BLOCK, "sm_80", does("add value"), dropped, "Y"),
     "a part that is not resumed": (PRODUCT, RESUMED, "cpu:generic", does("resume"), dropped, "C"),
@@ -214,10 +222,39 @@ def test_proven_for_all_sizes(name: str, device: str) -> None:
     assert compile_program(ops, ops.ops[name], None, ops.device(device)).report["contributions"] == ""
 
 
+def test_a_last_pair_of_points_with_one_beyond_the_end() -> None:
+    """An instruction adds pairs; what it adds beyond a fixed end was filled with zeros."""
+    ops = library()
+    op = specialise(bind_params(ops.ops["gemm_i8"]), {"M": 37, "N": 21, "K": 45})
+    assert compile_program(ops, op, None, ops.device("cpu:avx2")).report["contributions"] == ""
+
+
 def test_what_takes_too_many_values_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "VALUES", 10)
     op, program = read(PROGRAMS["gpu atomic"])
-    assert check_contributions(program, op, None) == "`Y`: not proven, and checked at no sizes"
+    expected = "`Y`: not decided: there is no proof, and there are too many points to count at M=3, N=5"
+    assert check_contributions(program, op, None) == expected
+
+
+def fixed(lines: str, **sizes: int) -> str:
+    """What is said of the sum's program for these sizes."""
+    read_ = loads(f"{SUM}\nschedule s for total:\n    {lines}\n")
+    op = specialise(read_.ops["total"], sizes)
+    return compile_program(read_, op, read_.schedules["s"], read_.device("sm_80")).report["contributions"]
+
+
+def test_no_array_is_made_for_large_fixed_sizes() -> None:
+    """An input of these sizes would take terabytes."""
+    said = fixed(ATOMIC, M=500_000, N=500_000)
+    assert said == "`Y`: not decided: there is no proof, and there are too many points to count at its fixed sizes"
+    assert fixed(ATOMIC, M=3, N=65) == "`Y`: points counted at its fixed sizes, not proven for all sizes"
+    assert fixed(LATER, M=500_000, N=500_000) == ""  # proven
+
+
+def test_a_call_that_is_not_aligned_ends_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another pass makes two programs, for arguments that are aligned and for others, and another one the waits."""
+    monkeypatch.setattr(module, "unproven_results", lambda *_: ())
+    assert fixed(COPIED, M=3, N=63) == "`Y`: points counted at its fixed sizes, not proven for all sizes"
 
 
 def test_explain_says_what_is_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

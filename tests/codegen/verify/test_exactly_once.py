@@ -13,8 +13,11 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, For, If, Let, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
+from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.module import loads
+
+from ...support.programs.broken_programs import CPU_ATOMIC, read
 
 TEXT = """
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -52,6 +55,19 @@ SIZES = {"M": 5, "N": 3, "K": 7}
 def compiled(op: str, schedule: str | None, device: str) -> Program:
     chosen = MODULE.schedules[schedule] if schedule else None
     return compile_program(MODULE, MODULE.ops[op], chosen, MODULE.device(device)).program
+
+
+@pytest.mark.parametrize(
+    ("tiles", "sizes"),
+    [
+        ("max(1, (N + 3)/4)", {"M": 500_000, "N": 500_000}),  # an input of terabytes
+        ("1000000", {"M": 0, "N": 1}),  # nothing but iterations
+    ],
+)
+def test_what_is_executed_is_counted_before(tiles: str, sizes: dict[str, int]) -> None:
+    op, program = read(CPU_ATOMIC.replace("for tile in core .. max(1, (N + 3)/4)", f"for tile in core .. {tiles}"))
+    with pytest.raises(ValueBudgetExceeded):
+        check_once(program, op, sizes, {"core": 1}, work=100_000)
 
 
 def check(program: Program, op: str, sizes: dict[str, int] = SIZES) -> None:
