@@ -21,7 +21,7 @@ from .prove_contributions import unproven_results
 from .prove_coverage import Prover
 from .symbolic_domain import LaunchDomains
 
-VALUES = 1 << 17  # values: that are computed for a program, some hundredths of a second [limit]
+VALUES = 1 << 18  # values: that are made for a program, up to a tenth of a second [limit]
 
 _NAMED = 4  # results: that a remark names [limit]
 

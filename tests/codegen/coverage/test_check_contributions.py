@@ -172,7 +172,7 @@ MUTATIONS = {
     "lanes that are not combined": (SUM, BLOCK, "sm_80", does("combine"), dropped, NEVER),
     "warps that are combined twice": (SUM, WARPS, "sm_80", around("gather"), twice, TWICE),
     "a warp that is left out": (SUM, WARPS, "sm_80", around("gather"), shorter, "Y"),
-    "one warp of two elements that is left out": (SUM, PAIRS, "sm_80", around("gather"), shorter, "Y"),
+    "one warp of two elements that is left out": (SUM, PAIRS, "sm_80", around("gather"), later, NEVER),
     "two elements whose parts are not taken off": (SUM, PAIRS, "sm_80", does("restart"), dropped, TWICE),
     "a part that is not taken off": (SUM, WARPS, "sm_80", does("restart"), dropped, TWICE),
     "the value of a place, left out": (ARGMAX, BLOCK, "sm_80", does("add value"), dropped, "Y"),
