@@ -4,6 +4,7 @@
 
 COALESCED   lanes go along a contiguous axis, several contiguous elements a lane where there is a vector access for them.
 TURNED      a tensor that is contiguous in another axis is read through a staged tile: reads and writes are whole transactions.
+BY_LANE     or a lane reads a square of it by vectors and writes its columns by vectors: registers are named, nothing is staged.
 SHARED_OUT  a long reduction with few results is distributed over warps, which combine their partial results, or split over
             blocks.
 """
@@ -31,12 +32,16 @@ SETUP = 40  # instructions: of a lane before its first element [estimate; test_f
 VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried; test_first_candidates]
 DEEP = 8  # iterations: of a reduction that a warp takes at once [estimate; test_first_candidates]
 TURN = (32, 64)  # elements: a side of a square that is transposed in staging memory [tried; test_first_candidates]
+SQUARE = (4, 8)  # lanes: of a warp along the fast axis, each with a square [tried; test_first_candidates]
 AHEAD = 4  # loads: of a lane that are in flight together [estimate; test_first_candidates]
 
 
 @dataclass(frozen=True)
 class ElementwiseTemplate:
-    """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none)."""
+    """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none).
+
+    side  BY_LANE: elements of a side of a lane's square; 0 for none
+    """
 
     ctx: LoweringContext
     machine: MachineModel
@@ -44,11 +49,13 @@ class ElementwiseTemplate:
     fast: str
     slow: str
     turned: tuple[AccessModel, ...] = ()
+    side: int = 0
 
     name = "map"
 
     def __str__(self) -> str:
-        return f"lanes along {self.fast}" + (f", {', '.join(a.tensor for a in self.turned)} turned" if self.turned else "")
+        turned = f", {', '.join(a.tensor for a in self.turned)} turned" if self.turned else ""
+        return f"lanes along {self.fast}" + turned + (" in registers" if self.side else "")
 
     @property
     def split_axis(self) -> str:
@@ -61,7 +68,8 @@ class ElementwiseTemplate:
         f = fixed.get("bf", max(s.get(self.fast, 1) for s in sizes))
         r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
         k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
-        t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
+        make = self._by_lane if self.side else self._turned if self.turned else self._straight
+        t = make(f, r, fixed)
         t = select_tiles(t, (t["gk"] - 1) * DEEP < k)  # each warp has iterations of the reduction
         t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
         alone = t["gk"] == 1
@@ -79,6 +87,18 @@ class ElementwiseTemplate:
         t["bs"] = one * fixed["bs"] if "bs" in fixed else t["bf"]
         t["bf"] = one * fixed["bf"] if "bf" in fixed else t["bf"]
         return t | {"groups": t["gs"], "gf": one, "gk": one, "v": one}
+
+    def _by_lane(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
+        lanes, v = self.machine.lanes, self.side
+        t = crossed({"lf": np.array(SQUARE)}, {"gf": np.array(VECTORS)}, {"gs": np.array(VECTORS)})
+        t["v"] = np.full_like(t["lf"], v)
+        for tile, groups, side in (("bf", "gf", v * t["lf"]), ("bs", "gs", v * lanes // t["lf"])):
+            if tile in fixed:
+                t[groups] = -(-fixed[tile] // side)
+            t[tile] = np.full_like(side, fixed[tile]) if tile in fixed else side * t[groups]
+        t["groups"], t["gk"] = t["gf"] * t["gs"], np.ones_like(t["v"])
+        inside = (t["bf"] < 2 * f) & (t["bs"] < 2 * r)
+        return select_tiles(t, inside & (t["groups"] <= MOST_GROUPS))
 
     def _straight(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
         lanes = self.machine.lanes
@@ -135,9 +155,10 @@ class ElementwiseTemplate:
             # of whole rows the next one finds what is left of a transaction
             once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
             far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
-            wide = t["v"] if a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast) else np.ones(len(t["bf"]))
+            straight = a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast)
+            wide = t["v"] if straight or (self.side and a in self.turned) else np.ones(len(t["bf"]))
             count = each if written else points
-            loads = loads + count / wide * (1 if a not in self.turned else 2)
+            loads = loads + count / wide * (1 if a not in self.turned or self.side else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
             if not written:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
@@ -165,11 +186,13 @@ class ElementwiseTemplate:
 
     def _each(self, t: Tiles) -> Any:
         """Results of a lane."""
+        if self.side:
+            return np.full(len(t["bf"]), float(self.side**2))
         return ceil_div(t["bs"], t["gs"]) * t["v"] * ceil_div(t["bf"], t["v"] * self.machine.lanes * t["gf"])
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of shared memory: for transposes, and for parts of results that warps exchange."""
-        stage = sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
+        stage = 0 if self.side else sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
         each = self.problem.computation.value.dtype.bytes * self._each(t)
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
 
@@ -210,10 +233,16 @@ class ElementwiseTemplate:
         out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free), needed=bool(p.free))]
         if has_parts(p.computation) and p.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
-        out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
+        turned = [] if self.side else self.turned
+        out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in turned]
         keep = [Slot("keep", syntax.Keep, machine.register.name, about=p.computation.names)]
         keep = keep if p.computation.reduction is not None else []
         axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
+        if self.side:
+            squares = tuple((x, "v") for x in (self.slow, self.fast))
+            out += [Slot("group", syntax.Tile, group, axes), Slot("lane", syntax.Tile, lane, squares, needed=True)]
+            out += [Slot("load " + a.tensor, syntax.Move, machine.register.name, about=(a.tensor,)) for a in self.turned]
+            return (*out, Slot("leaf", syntax.Compute))
         out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]
         if has_parts(p.computation):
             out.append(Slot("turn", syntax.Tile, None, ((self.split_axis, "kk"),)))
@@ -248,8 +277,21 @@ def elementwise_templates(ctx: LoweringContext, machine: MachineModel, problem: 
         out.append(ElementwiseTemplate(ctx, machine, problem, fast, slow))
         turned = tuple(a for a in problem.reads if a.once and fast in a.axes and a.fast in others and _plain(a))
         if turned and problem.computation.reduction is None and len({a.fast for a in turned}) == 1:
-            out.append(ElementwiseTemplate(ctx, machine, problem, fast, turned[0].fast or "", turned))
+            across = turned[0].fast or ""
+            out.append(ElementwiseTemplate(ctx, machine, problem, fast, across, turned))
+            if side := _side(machine, problem, fast, across):
+                out.append(ElementwiseTemplate(ctx, machine, problem, fast, across, turned, side))
     return out
+
+
+def _side(machine: MachineModel, problem: AccessProblem, fast: str, across: str) -> int:
+    """BY_LANE: elements of the widest access, each a register or more, where rows of both axes are known to begin at a multiple
+    of it; or 0."""
+    size = max(a.dtype.bytes for a in (*problem.reads, *problem.writes))
+    whole = all(a.dtype.bytes == max(size, machine.register_bytes) for a in (*problem.reads, *problem.writes))
+    side = WIDEST_ACCESS // size
+    rows = [problem.extents[x].constant for x in (fast, across)]
+    return side if whole and side > 1 and all(n and n % side == 0 for n in rows) else 0
 
 
 def _plain(a: AccessModel) -> bool:

@@ -6,9 +6,11 @@ import os
 
 import numpy as np
 import pytest
+from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
+from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import random_inputs
@@ -134,6 +136,18 @@ def test_fixed_sizes_emulated(name: str, device: str) -> None:
             out = kernel(*arrays)
             verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
             assert verdict.ok, (sizes, verdict)
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_squares_are_turned_in_registers(device: str) -> None:
+    """With sizes that are multiples of a side, not of a tile."""
+    sizes = dict(M=132, N=68)
+    op = op_of("transpose", sizes)
+    found = (c.schedule for c in candidate_schedules(op, library().device(device)))
+    schedule = next(s for s in found if s is not None and "tile j: 4, i: 4 -> thread" in format_node(s))
+    (x,) = random_inputs(op, sizes)
+    out = compile(library(), "transpose", schedule, f"emulate:{device}", None, **sizes)(x)
+    np.testing.assert_array_equal(out, x.T)
 
 
 # A product whose left factor is computed in the fragments of an instruction: nothing is padded along the reduction.
