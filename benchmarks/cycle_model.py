@@ -120,22 +120,22 @@ def predicted(chosen: CandidateReport) -> float:
     return max(bound, chosen.parts["group"], chosen.parts["block"]) + OVERLAP * (sum(shared) - bound)
 
 
-def iterations(report: MainLoopReport, chosen: CandidateReport, code: Any, units: int, macs: float, read: float) -> float:
+def iterations(report: MainLoopReport, chosen: CandidateReport, code: Any, units: int, products: float, read: float) -> float:
     """Of the busiest SM, one for all of its resident blocks together.
 
-    macs, read  multiply-adds of the launch, and bytes that it reads
+    products, read  multiply-adds of the launch, and bytes that it reads
     """
     busiest = -(-chosen.blocks // units) / chosen.blocks  # its share of the blocks
     if report.loop is None:
         return busiest * chosen.blocks / report.blocks
     first, last = report.loop
-    each = sum(_macs(i.opcode) for i in code if first <= i.address <= last) * (report.threads // 32) * report.blocks
+    each = sum(macs(i.opcode) for i in code if first <= i.address <= last) * (report.threads // 32) * report.blocks
     if chosen.nest.startswith("contraction"):
-        return busiest * macs / each
+        return busiest * products / each
     return busiest * read / report.read
 
 
-def _macs(opcode: str) -> int:
+def macs(opcode: str) -> int:
     """Multiply-adds of a warp."""
     if shape := re.match(r"[A-Z]MMA\.(\d+)", opcode):
         return _MMA[shape[1]]
