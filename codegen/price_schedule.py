@@ -1,0 +1,71 @@
+"""`price_schedule`: what the closed forms predict for a written schedule, whoever wrote it.
+
+Each launch is priced by the model that ranks candidates for it: matrix products on CPUs by the blocking that the lines follow,
+other nests on CPUs by their loops, launches on devices with blocks by the sizes that the lines fix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ..dsl import syntax
+from ..dsl.device import Device
+from ..dsl.errors import Diagnostics
+from ..dsl.op import Op
+from .autoschedule.access_model import AccessProblem
+from .autoschedule.cpu import matmul, matmul_cost, nest_cost
+from .autoschedule.cpu.read_blocking import read_blocking
+from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.machine_model import core_machine
+from .autoschedule.rank import block_candidates
+from .autoschedule.representative_sizes import typical_extent, typical_sizes
+from .lower.lowering_context import LoweringContext
+from .plan.computations import Computation
+from .schedule.candidate import Cost, Lines
+from .schedule.elaborate import RoleNames
+from .schedule.explicit_lines import explicit_lines
+from .schedule.roles import roles_of
+from .schedule.size_bounds import with_size_bounds
+
+
+def price_schedule(
+    op: Op, device: Device, schedule: syntax.ScheduleDecl, module: Any = None, params: Mapping[str, int] | None = None
+) -> Cost | None:
+    """The cost of all launches one after another; None where no model is for one of them. Lines must be explicit.
+
+    Raises the diagnostics of the schedule.
+    """
+    op = with_size_bounds(op, schedule)
+    roles = roles_of(module, op, schedule) if module is not None else RoleNames()
+    diagnostics = Diagnostics()
+    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    diagnostics.raise_if_any()
+    op = with_named_factors(op, device, lines)
+    ctx = context_of(op, device)
+    parts: Counter[str] = Counter()
+    seconds = 0.0
+    for computations, own in launches_of(op, device, lines):
+        cost = _launch(ctx, computations, own)
+        if cost is None:
+            return None
+        seconds += float(cost.seconds)
+        parts.update({name: float(x) for name, x in cost.parts.items()})
+    return Cost(seconds, dict(parts))
+
+
+def _launch(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Cost | None:
+    for w in computations:
+        ctx.dtypes.setdefault(w.name, w.value.dtype)
+    cpu = core_machine(ctx.device)
+    if cpu is None:
+        return next((c.cost for c in block_candidates(ctx, computations, lines)), None) if lines else None
+    product = matmul.sample_problem(ctx.device, computations[0], ctx.shapes) if len(computations) == 1 else None
+    if product is not None and (blocking := read_blocking(product[1], cpu.outer.name, lines)) is not None:
+        p = product[1]
+        return matmul_cost.seconds(p, cpu, blocking, {i: typical_extent(e) for i, e in p.extents.items()})
+    if any(isinstance(x, syntax.Keep) and x.block for x in lines):
+        return None  # a nest within the nest, as in one pass over the keys of an attention
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
+    return nest_cost.seconds(ctx, cpu, problems, lines, typical_sizes(problems))
