@@ -57,3 +57,13 @@ class BadMeasurement(UserError):
     """
 
     id = "bad-measurement"
+
+
+class TooFewMeasurements(UserError):
+    """A database has too few measurements to learn from.
+
+    A cost model that learns takes measured schedules of several ops on one kind of machine. The message counts those that there
+    are. `andiron tune --tasks FILE` measures more.
+    """
+
+    id = "too-few-measurements"

@@ -19,6 +19,7 @@ from ..native import cpu_features
 from ..random_inputs import default_sizes
 from ..variant import with_variant
 from .database.record_trials import record_trials
+from .learn.ranker import Ranker, ranker_for
 from .measurable import why_not_measured
 from .racing import ROUNDS, winner
 from .result import Trial, Tuning
@@ -92,6 +93,7 @@ class Search:
         self.trials: list[Trial] = []
         self.refused: list[tuple[str, str]] = []
         self.note = ""
+        self.ranker: Ranker | None = None
         self._lead: Trial | None = None
         self._runs = TrialRuns(op, kernel.sizes, self.dims, kernel.threads, self.inputs)
         self._pool = ThreadPoolExecutor(cpu_features.usable_cores())
@@ -112,11 +114,13 @@ class Search:
 
         # What is not built by then would leave no time to measure the others.
         ready = time.monotonic() + _BUILDING * (deadline - time.monotonic())
-        trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say, build, ready)
+        self.ranker, how = ranker_for(self.request, None, self.dims)
+        self.say(how)
+        trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say, build, ready, self.ranker)
         self._remember(trials, build)
         self.say("the reference")
         expected = self._runs.expected()
-        self.note = expected.note
+        self.note = "; ".join(x for x in (expected.note, how if self.ranker is not None else "") if x)
         self.trials = trials
         for t in trials:
             self._built(t, builds[t.number], ready)

@@ -18,6 +18,7 @@ from .result import Trial
 
 if TYPE_CHECKING:
     from ..compile import CompileRequest
+    from .learn.ranker import Ranker
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
 COMPILED_FOR_PARAMETERS = 4  # times as many as are wanted are compiled, where parameters make most of them
@@ -36,17 +37,19 @@ def trials_for(
     say: Callable[[str], None],
     ready: Callable[[Trial], None] = lambda _: None,
     until: float = float("inf"),
+    ranker: Ranker | None = None,
 ) -> tuple[list[Trial], list[tuple[str, str]]]:
     """The `top` most promising candidates, and what could not be compiled. The first is the one as it was.
 
-    ready  is told of each as soon as it is sure to be among them     until  on the monotonic clock: then no more are made
+    ready   is told of each as soon as it is sure to be among them     until  on the monotonic clock: then no more are made
+    ranker  a learned model that chooses among more; None: the closed form's order
     """
     trials: list[Trial] = []
     refused: list[tuple[str, str]] = []
     seen: set[str] = set()
     base = request.schedules[place]
     # Of values of parameters nothing is known before they are compiled: more are, and the best of them taken.
-    many = bool(set(parameters(base)) - set(request.values))
+    many = bool(set(parameters(base)) - set(request.values)) or ranker is not None
     for proposal, values in tuning_candidates(request, place):
         enough = len(trials) >= (COMPILED_FOR_PARAMETERS if many else 1) * top or len(trials) + len(refused) >= candidate_limit(
             top
@@ -73,6 +76,9 @@ def trials_for(
         trials.append(Trial(len(trials), proposal.about, predicted, bound, variant))
         if not many:
             ready(trials[-1])
+    if ranker is not None:
+        for t, seconds in zip(trials, ranker.seconds([t.variant for t in trials]), strict=True):
+            t.predicted = t.predicted if seconds is None else seconds
     if many:
         trials[1:] = sorted(trials[1:], key=lambda t: t.predicted or 0.0)[: top - 1]
         for number, t in enumerate(trials):

@@ -35,6 +35,7 @@ NOT_EVERYWHERE = {
     "distributed": "the extra `cluster`",
     "fcntl": "not every system has it",
     "grp": "not every system has it",
+    "lightgbm": "the extra `learn`",
     "psycopg": "the extra `cluster`",
     "pwd": "not every system has it",
     "pyarrow": "the extra `parquet`",

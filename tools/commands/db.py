@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections import Counter
 from itertools import islice
 from time import strptime
@@ -17,14 +18,15 @@ from ...dsl.errors.target import NotInModule
 from ...dsl.support.amounts import seconds_text
 from ..options import add_json, not_negative, positive
 from ..terminal import complain, say_json
+from .tune import Progress
 
 if TYPE_CHECKING:
     from ...runtime.tuning.database.database import Database
     from ...runtime.tuning.database.measurement import Measurement, Task
 
 NAME = "db"
-HELP = "list, export, import, merge, prune or check measurements"
-EXAMPLES = ("andiron db list", "andiron db export measured.jsonl", "andiron db prune --keep 10")
+HELP = "list, export, import, merge, prune or check measurements, or learn from them"
+EXAMPLES = ("andiron db list", "andiron db export measured.jsonl", "andiron db prune --keep 10", "andiron db train")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", type=not_negative, metavar="N", help="keep the N fastest schedules of each task and machine, and wrong ones"
     )
     action("check", "read everything, and compare it with its hashes")
+    training = action("train", "train a cost model on the measurements, and compare it with the closed form")
+    training.add_argument("--target", help="only measurements for this target")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,6 +161,24 @@ def _check(database: Database, args: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
+def _train(database: Database, args: argparse.Namespace) -> int:
+    from ...runtime.compile import CompileRequest
+    from ...runtime.tuning.learn.train_database import train_database
+    from ..tuning.training_report import training_report
+
+    progress = Progress(sys.stderr.isatty())
+    try:
+        found = train_database(database, CompileRequest.from_text, args.target, progress)
+    finally:
+        progress.end()
+    if args.json:
+        models = [m.facts() for m in found.models]
+        say_json({"database": database.name, "models": models, "left_out": found.left_out, "too_few": found.too_few})
+    else:
+        print(training_report(found))
+    return 0
+
+
 _ACTIONS = {
     "list": _list,
     "show": _show,
@@ -165,6 +187,7 @@ _ACTIONS = {
     "merge": _merge,
     "prune": _prune,
     "check": _check,
+    "train": _train,
 }
 
 

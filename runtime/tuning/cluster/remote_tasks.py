@@ -29,6 +29,8 @@ from ...native.build_library import NativeLibrary
 from ...variant import Variant
 from ..candidates import tuning_candidates
 from ..database.describe import fingerprint_of, toolchain_of
+from ..learn.model_store import LearnedModel
+from ..learn.order_candidates import ordered_candidates
 from ..measurable import why_not_measured
 from ..result import Trial
 from ..trial_runs import TrialRuns
@@ -54,13 +56,17 @@ def describe_machine(task: TuningTask) -> tuple[Machine, str]:
     return machine, fingerprint_of(request)
 
 
-def list_candidates(task: TuningTask) -> tuple[TaskCandidate, ...]:
+def list_candidates(task: TuningTask, model: LearnedModel | None = None) -> tuple[TaskCandidate, ...]:
     """The candidates of the task, the best first; more than are measured, since some cannot be compiled, or are alike.
+
+    model  orders them, where the worker has the package that it needs
 
     Raises the diagnostics of the task's texts, CannotTune, VersionsDiffer.
     """
     request = task.request()
-    found = islice(tuning_candidates(request, task.place), candidate_limit(task.top))
+    found = list(islice(tuning_candidates(request, task.place), candidate_limit(task.top)))
+    if model is not None:
+        found = ordered_candidates(request, model, dict(task.dims), found)
     return tuple(
         TaskCandidate(
             format_node(c.schedule) if number else None,

@@ -22,6 +22,7 @@ from ..candidates import AS_IT_WAS
 from ..database.database import Database
 from ..database.describe import task_of as database_task
 from ..database.measurement import Measurement
+from ..learn.ranker import usable_model
 from ..racing import winner
 from ..trial_runs import FIRST_CALL
 from ..trials import COMPILED_FOR_PARAMETERS, candidate_limit
@@ -148,7 +149,8 @@ class TaskRun:
             self.trials = [_known_trial(number, m) for number, m in enumerate(finished)]
             return self._end()
         self.state = "compiling"
-        self._work(COMPILE, list_candidates, (self.task,), self._listed, self._lost_altogether)
+        model = usable_model(database, self.task.target, fingerprint)[0] if database is not None else None
+        self._work(COMPILE, list_candidates, (self.task, model), self._listed, self._lost_altogether)
 
     @property
     def _compiling_run(self) -> str:

@@ -70,11 +70,12 @@ class TaskSummary:
 class Database:
     """A database of measurements. Threads and processes may share it.
 
-    name  the path, or the URL without its password
+    name     the path, or the URL without its password
+    storage  where the tables are
     """
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+        self.storage = storage
         self.name = storage.name
 
     def __repr__(self) -> str:
@@ -92,7 +93,7 @@ class Database:
             texts = {m.schedule_hash: m.schedule for m in rows}
             for task in tasks.values():
                 texts |= {task.op_hash: task.op, task.device_hash: task.device}
-            with self._storage.transaction(write=True) as session:
+            with self.storage.transaction(write=True) as session:
                 session.execute_many(_ADD_TEXT, [{"hash": h, "text": text} for h, text in sorted(texts.items())])
                 session.execute_many(_ADD_TASK, [_task_values(task) for _, task in sorted(tasks.items())])
                 added += session.execute_many(_ADD_ROW, [_row_values(m) for m in rows])
@@ -107,15 +108,15 @@ class Database:
     def find(self, task_key: str, fingerprint: str | None = None) -> list[Measurement]:
         """The rows of a task, of one machine or of all."""
         if fingerprint is None:
-            found = pages(self._storage, ("fingerprint", "id"), task=task_key)
+            found = pages(self.storage, ("fingerprint", "id"), task=task_key)
         else:
-            found = pages(self._storage, ("id",), task=task_key, fingerprint=fingerprint)
+            found = pages(self.storage, ("id",), task=task_key, fingerprint=fingerprint)
         return [read_measurement(self.name, tasks[row[1]], row) for tasks, rows in found for row in rows]
 
     def rows(self, op: str | None = None, target: str | None = None) -> Iterator[Measurement]:
         """All rows, or those of an op's name and a target."""
         if op is None and target is None:
-            for tasks, rows in pages(self._storage):
+            for tasks, rows in pages(self.storage):
                 yield from (read_measurement(self.name, tasks[row[1]], row) for row in rows)
         else:
             for task in self.tasks(op, target):
@@ -129,7 +130,7 @@ class Database:
         where = " AND ".join(["t.task > :after", *(conditions.get(name, f"t.{name} = :{name}") for name in given)])
         after = ""
         while True:
-            with self._storage.transaction() as session:
+            with self.storage.transaction() as session:
                 page = session.execute(f"{TASKS} {where} ORDER BY t.task LIMIT :limit", after=after, limit=PAGE, **given)
             yield from (task_of_row(self.name, row) for row in page)
             if len(page) < PAGE:
@@ -138,7 +139,7 @@ class Database:
 
     def summary(self, task: Task) -> TaskSummary:
         """What was measured of a task."""
-        with self._storage.transaction() as session:
+        with self.storage.transaction() as session:
             times = session.execute(_TIMES, task=task.key)
         fastest = {machine: ranked[0][0] for machine, ranked in ranking(times).items() if ranked}
         return TaskSummary(task, len(times), {machine: fastest.get(machine) for machine in sorted({t[0] for t in times})})
@@ -152,7 +153,7 @@ class Database:
 
     def fastest(self, task_key: str, fingerprint: str | None, limit: int) -> list[Choice]:
         """The fastest schedules of a task, as `best`, the fastest first."""
-        with self._storage.transaction() as session:
+        with self.storage.transaction() as session:
             return self._fastest(session, task_key, fingerprint, limit)
 
     def nearest(self, task: Task, fingerprint: str | None, limit: int = 8, each: int = 1) -> list[Choice]:
@@ -164,7 +165,7 @@ class Database:
         """
         here = {} if fingerprint is None else {"fingerprint": fingerprint}
         sql = _MEASURED.format(machine=" AND m.fingerprint = :fingerprint" if here else "")
-        with self._storage.transaction() as session:
+        with self.storage.transaction() as session:
             rows = session.execute(sql, op=task.op_hash, device=task.device_hash, target=task.target, **here)
             distances = []
             for key, sizes, open_sizes in rows:
@@ -197,11 +198,11 @@ class Database:
         Without either, no row is removed.
         """
         tasks = (task.key for task in self.tasks()) if (before, keep) != (None, None) else ()
-        return prune_rows(self._storage, tasks, before, keep)
+        return prune_rows(self.storage, tasks, before, keep)
 
     def check(self) -> Iterator[str]:
         """What is wrong in the database, a line each: everything is read, and compared with its hash."""
-        return check_rows(self._storage)
+        return check_rows(self.storage)
 
 
 def _distance(task: Task, sizes: dict[str, int], open_sizes: dict[str, int]) -> float | None:

@@ -31,8 +31,15 @@ STEPS: list[tuple[str, ...]] = [
             ON andiron_measurements (task, fingerprint, id, schedule, verdict, seconds)""",
         "CREATE INDEX andiron_measurements_of_schedule ON andiron_measurements (schedule)",
     ),
+    (
+        # Cost models that were trained on the rows (`runtime.tuning.learn`).
+        """CREATE TABLE andiron_models (
+            id TEXT PRIMARY KEY, target TEXT NOT NULL, fingerprint TEXT NOT NULL, version TEXT NOT NULL, time TEXT NOT NULL,
+            facts TEXT NOT NULL, trees TEXT NOT NULL)""",
+        "CREATE INDEX andiron_models_of_machine ON andiron_models (target, fingerprint, time)",
+    ),
 ]
-TABLES = ("andiron_texts", "andiron_tasks", "andiron_measurements")
+TABLES = ("andiron_texts", "andiron_tasks", "andiron_measurements", "andiron_models")
 
 
 class Session(Protocol):

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "database-busy": ("DatabaseBusy", "runtime/tuning/database/test_sqlite_file.py"),
     "database-failed": ("DatabaseFailed", "runtime/tuning/database/test_sqlite_file.py"),
     "bad-measurement": ("BadMeasurement", "runtime/tuning/database/test_database.py"),
+    "too-few-measurements": ("TooFewMeasurements", "runtime/tuning/learn/test_train_model.py"),
     "versions-differ": ("VersionsDiffer", "runtime/tuning/cluster/test_remote_tasks.py"),
     "executor-failed": ("ExecutorFailed", "runtime/tuning/cluster/test_dispatcher.py"),
     "bad-task-file": ("BadTaskFile", "runtime/tuning/cluster/test_task_file.py"),

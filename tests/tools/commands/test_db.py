@@ -57,7 +57,7 @@ def test_pruning_and_checking(path, capsys):
     assert "--before DATE, --keep N" in capsys.readouterr().err
     assert "removed 2 rows" in says(capsys, "prune", "--keep", "1")
     assert "is sound" in says(capsys, "check")
-    with open_database()._storage.transaction(write=True) as session:
+    with open_database().storage.transaction(write=True) as session:
         session.execute("UPDATE andiron_measurements SET run = 'x' WHERE verdict = 'wrong'")
     assert "not what its key stands for" in says(capsys, "check", status=1)
     assert len(json.loads(says(capsys, "check", "--json", status=1))["faults"]) == 1

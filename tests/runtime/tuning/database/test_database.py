@@ -97,7 +97,7 @@ def test_pruning(database):
     assert database.prune(keep=2) == 3
     assert sorted(m.schedule for m in database.rows()) == ["s1.0", "s1.0", "s2.0", "s2.0", "wrong"]
     assert list(database.tasks()) == [task()]
-    with database._storage.transaction() as session:
+    with database.storage.transaction() as session:
         texts = {text for (text,) in session.execute("SELECT text FROM andiron_texts")}
     assert texts == {"s1.0", "s2.0", "wrong", task().op, task().device}
 
@@ -107,7 +107,7 @@ def test_checking(database):
     assert list(database.check()) == []
 
     def change(sql):
-        with database._storage.transaction(write=True) as session:
+        with database.storage.transaction(write=True) as session:
             session.execute(sql)
         return [line.split()[0] for line in database.check()]
 

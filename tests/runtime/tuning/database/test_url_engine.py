@@ -2,15 +2,23 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from andiron.dsl.errors.database import DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
 from andiron.dsl.errors.run import NoPackage
 from andiron.runtime.tuning.database import schema, url_engine
 from andiron.runtime.tuning.database.open_database import open_database
+from andiron.runtime.tuning.learn.figures import Figures
+from andiron.runtime.tuning.learn.model_store import LearnedModel, newest_model, store_model
 
 from ....support.tuning import postgres
 from ....support.tuning.measurements import MACHINE, row, rows, task
+
+FIGURES = Figures({"tau": 0.5}, {"tau": 0.5})
+MODEL = LearnedModel(
+    "cpu", MACHINE, 9, 3, 3, FIGURES, FIGURES, "", 0.0, {"turns": 1.0}, "0.1.0", "2026-11-01T00:00:00Z", "tree"
+)
 
 
 def test_on_a_server(monkeypatch, tmp_path):
@@ -44,6 +52,12 @@ def test_on_a_server(monkeypatch, tmp_path):
         assert local.merge(database) == 0
         assert database.prune(before="2026-11-01T12:00:01Z") == 13
         assert [*database.tasks(), *database.rows()] == []
+
+        for store in (database, local):
+            store_model(store, MODEL)
+            store_model(store, replace(MODEL, time="2026-11-02T00:00:00Z", rows=7))
+            assert newest_model(store, "cpu", MACHINE).rows == 7
+            assert newest_model(store, "cpu", "another machine") is None
 
         with monkeypatch.context() as patch:
             patch.setattr(url_engine, "_PATIENCE", 0.05)
