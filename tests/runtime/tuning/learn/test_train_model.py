@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.database import TooFewMeasurements
@@ -136,3 +137,11 @@ def test_candidates_in_its_order(learned, monkeypatch):
     listed = list(tuning_candidates(request, place))[:6]
     found = ordered_candidates(request, learned, dims, listed)
     assert [c.schedule for c, _ in found] == [listed[n][0].schedule for n in (0, 1, 5, 4, 3, 2)]
+
+
+def test_tuning_says_so(learned):
+    k = andiron.compile(OP, M=64, N=4096, threads=1)
+    store_model(open_database(), replace(learned, target="cpu", fingerprint=fingerprint_of(k.request)))
+    found = k.tune(top=2, keep=False)
+    assert "candidates are ordered by the model that learned from 192 measurements" in found.note
+    assert len(found.trials) == 2
