@@ -128,5 +128,5 @@ def read_grain(
                 entered = entered | {x.level or focus.level}
         found = _instr(low, focus, x)
         if found is not None:
-            return read_extent(low, focus, index, capacity, x) if free else found[0].extent(index)
+            return read_extent(low, focus, index, capacity, x) if held or free else found[0].extent(index)
     return capacity if held or free else 1

@@ -46,6 +46,11 @@ RIGHT = {
     "an instruction without keep": (GEMM, "tile i: 6, j: 16\ncompute with fma"),
     "an instruction without keep or tile": (GEMM, "compute with fma"),
     "parts on cores without keep": (GEMM, "tile k: 8\ntile k: 4 -> core"),
+    # the registers are filled to the end of the tile, so the copy that fills them is as well
+    "registers from a copy": (
+        GEMM,
+        "tile i: 2, j: 8\nkeep Y in register\ntile k: 4\nmove A -> l3\nmove A -> register\ncompute with fma",
+    ),
     # the parts go on from the last result in one unit only
     "parts below a loop": (GEMM, "tile i: 4, j: 4\ntile k: 4\nkeep Y in register\ntile k: 1 -> lane"),
     "parts of an argmax below a loop": (ARGMAX, "tile j: 4\ntile i: 5\nkeep Y in register\ntile i: 1 -> lane"),
