@@ -12,7 +12,7 @@ from ...dsl.op import Op
 from ..check_results import ExpectedResults
 from ..gpu.device_code import DeviceCode
 from ..random_inputs import random_inputs
-from .racing import CUT_SHORT, limit_for, race
+from .racing import CUT_SHORT, first_limit, race
 from .result import Trial
 from .worker_client import WorkerClient, WorkerFailed
 
@@ -40,6 +40,7 @@ class TrialRuns:
         self.op, self.sizes, self.dims, self.threads, self.inputs, self.seed = op, sizes, dims, threads, inputs, seed
         self.libraries: dict[int, bytes | DeviceCode] = {}
         self._loaded: set[int] = set()
+        self._best = FIRST_CALL / 20  # seconds of a first call
         self._bench = WorkerClient(self._prepare)
 
     def expected(self) -> ExpectedResults:
@@ -49,7 +50,6 @@ class TrialRuns:
 
     def check(self, trials: Sequence[Trial], expected: ExpectedResults, deadline: float, say: Say) -> None:
         """Runs each trial once, and rejects those that fail or are wrong. The schedule as it was is run whatever the time."""
-        best = FIRST_CALL / 20
         for t in trials:
             if t.rejected:
                 continue
@@ -57,13 +57,19 @@ class TrialRuns:
                 t.reject("late", "the time was up")
                 continue
             say(f"checking {t.number + 1} of {len(trials)}: {t.about}")
-            self._check(t, expected, best)
+            self._check(t, expected)
             if not t.rejected:
-                best = t.first if t.number == 0 else min(best, t.first)
+                self._best = t.first if t.number == 0 else min(self._best, t.first)
 
     def race(self, trials: list[Trial], deadline: float, lead: Callable[[list[Trial], int], None]) -> bool:
         """Adds samples to the trials, see `racing`."""
         return race(self._bench, trials, self._load, deadline, lead)
+
+    def drop(self, t: Trial) -> None:
+        """Frees what the worker has of a trial. It is loaded again where it is needed."""
+        if self._bench.alive and t.number in self._loaded:
+            self._bench.ask("drop", t.number)
+        self._loaded.discard(t.number)
 
     def close(self) -> None:
         """Ends the worker."""
@@ -75,10 +81,10 @@ class TrialRuns:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self, t: Trial, expected: ExpectedResults, best: float) -> None:
+    def _check(self, t: Trial, expected: ExpectedResults) -> None:
         try:
             self._load(t)
-            t.first, results = self._bench.ask("check", t.number, limit=limit_for(best, 1) if t.number else FIRST_CALL)
+            t.first, results = self._bench.ask("check", t.number, limit=first_limit(self._best) if t.number else FIRST_CALL)
         except WorkerFailed as error:
             t.reject(error.verdict, CUT_SHORT if error.late else str(error))
             return
