@@ -142,7 +142,7 @@ class Kernel:
 
     def tune(
         self, *args: Any, top: int = 10, seconds: float = 60.0, say: Callable[[str], None] | None = None, keep: bool = True,
-        executor: Any = None,
+        executor: Any = None, trials: int | None = None,
     ) -> Tuning:  # fmt: skip
         """Measures candidates for the schedule, and uses the fastest from now on.
 
@@ -150,21 +150,21 @@ class Kernel:
 
         args      arrays to check and to time candidates with, as in a call. Without them the arrays are random
         top       how many candidates to measure: those with the best predictions
-        seconds   the time after which the best so far counts, in seconds. With `executor` it is the time for measuring
+        seconds   the seconds after which the best so far counts. With `executor` it is the time for measuring
         say       a function that is called with a line of text for each step
         keep      whether the result goes to the cache
         executor  an executor like those of `concurrent.futures`, a function that makes one, or the address of a Dask scheduler:
-                  its workers compile and measure. What the database of measurements has is not measured again
+                  its workers compile and measure what the database of measurements lacks
+        trials    how many to measure in all: after `top` come changes of the fastest. Schedules of a file are not changed
 
         Returns a `Tuning`.
 
-        Raises CannotTune if there is nothing to choose, or nothing to measure. Raises NoDevice if the kernel is for a GPU that
-        this machine lacks. Raises NothingRight if no candidate runs with right results, the schedule as it was among them.
-        Raises what a call raises for `args`. An `executor` may raise ExecutorFailed, VersionsDiffer and NoPackage.
+        Raises CannotTune if there is nothing to choose or to measure, NoDevice if this machine lacks the GPU, NothingRight if
+        no candidate has right results, what a call raises, and with `executor` ExecutorFailed, VersionsDiffer and NoPackage.
         """
         from .tuning.search import tune
 
-        return tune(self, args, top, seconds, say, keep, executor)
+        return tune(self, args, top, seconds, say, keep, executor, trials)
 
     def adopt(self, variants: Sequence[Variant], tuned: TunedSchedule) -> None:
         """Uses these variants from now on. Tuning calls this with what it found.

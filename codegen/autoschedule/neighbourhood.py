@@ -30,10 +30,9 @@ def neighbouring_schedules(
 
     extents  those that are known, by index
     """
-    sizes = _sizes(decl.lines, _single(decl.lines))
-    lane = device.levels[-1]
-    width = max(1, (lane.bytes or 4) // 4)
-    seen = {_applied(decl, sizes, {})}
+    sizes = tile_sizes(decl.lines)
+    width = vector_width(device)
+    seen = {resized(decl.lines, sizes, {})}
     moves = {c: _others(c[1], width, extents.get(c[0])) for c in sizes}
     single = [{c: n} for k in range(4) for c in sizes for n in moves[c][k : k + 1]]
     pairs = [
@@ -45,10 +44,20 @@ def neighbouring_schedules(
         if (n > a[1]) != (m > b[1])
     ]
     for change in (*single, *pairs):
-        made = _applied(decl, sizes, change)
+        made = resized(decl.lines, sizes, change)
         if made not in seen:
             seen.add(made)
-            yield made, ", ".join(f"{i}: {n} for {was}" for (i, was), n in change.items())
+            yield replace(decl, lines=made), change_text(change)
+
+
+def change_text(change: Mapping[Choice, int]) -> str:
+    """Changes of sizes, for people."""
+    return ", ".join(f"{i}: {n} for {was}" for (i, was), n in change.items())
+
+
+def vector_width(device: Device) -> int:
+    """How many elements of four bytes a vector of a CPU has; 1 elsewhere."""
+    return max(1, (device.levels[-1].bytes or 4) // 4)
 
 
 def _others(size: int, width: int, extent: int | None) -> list[int]:
@@ -73,21 +82,25 @@ def _single(lines: tuple[syntax.Line, ...]) -> frozenset[str]:
     return frozenset(i for i in dealt if named.count(i) == 1)
 
 
-def _sizes(lines: tuple[syntax.Line, ...], single: frozenset[str] = frozenset()) -> list[Choice]:
+def tile_sizes(lines: tuple[syntax.Line, ...]) -> list[Choice]:
     """What can be chosen: an index and a size above 1, or one that is dealt singly, in the order in which they stand first."""
+    return _sizes(lines, _single(lines))
+
+
+def _sizes(lines: tuple[syntax.Line, ...], single: frozenset[str]) -> list[Choice]:
     found: dict[Choice, None] = {}
     for line in lines:
         if isinstance(line, syntax.Tile):
             for a in line.axes:
                 if a.every is None and isinstance(a.size, syntax.Num) and (a.size.value > 1 or a.index in single):
                     found[a.index, int(a.size.value)] = None
-        for x in _sizes(getattr(line, "block", None) or ()):
+        for x in _sizes(getattr(line, "block", None) or (), frozenset()):
             found[x] = None
     return list(found)
 
 
-def _applied(decl: syntax.ScheduleDecl, sizes: list[Choice], change: Mapping[Choice, int]) -> syntax.ScheduleDecl:
-    """MULTIPLES"""
+def resized(lines: tuple[syntax.Line, ...], sizes: list[Choice], change: Mapping[Choice, int]) -> tuple[syntax.Line, ...]:
+    """Lines with some of their sizes changed: (index, size as it was) -> size. MULTIPLES"""
     new: dict[Choice, int] = {}
     below: dict[str, tuple[int, int]] = {}  # of an index: the next smaller size, as it was and as it is
     for index, was in sorted(sizes, key=lambda c: c[1]):
@@ -97,7 +110,7 @@ def _applied(decl: syntax.ScheduleDecl, sizes: list[Choice], change: Mapping[Cho
             n = max(inner, -(-n // inner) * inner)
         new[index, was] = n
         below[index] = was, n
-    return replace(decl, lines=_lines(decl.lines, new))
+    return _lines(lines, new)
 
 
 def _lines(lines: tuple[syntax.Line, ...], new: Mapping[Choice, int]) -> tuple[syntax.Line, ...]:

@@ -23,6 +23,11 @@ _MOST = 256  # values of parameters that are looked at together
 Values = Mapping[str, int]
 
 
+def leaves_all_open(schedule: syntax.ScheduleDecl | None) -> bool:
+    """Whether the whole schedule is the compiler's choice. Then a search may change any line of it."""
+    return schedule is None or all(isinstance(x, syntax.AutoLine) for x in schedule.lines)
+
+
 def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
     """Schedules for the place of one of the request's, each with values for its parameters. The first is that one itself.
 

@@ -81,6 +81,7 @@ class Tuning:
     interrupted  the reason why the search ended early; empty if it did not
     kept         whether the result is in the cache
     note         how results were checked
+    ended        why a search outwards from the first candidates ended; empty if there was none
     """
 
     op: str
@@ -94,6 +95,7 @@ class Tuning:
     interrupted: str = ""
     kept: bool = False
     note: str = ""
+    ended: str = ""
 
     @property
     def gain(self) -> float:
@@ -127,6 +129,7 @@ class Tuning:
             "kept": self.kept,
             "interrupted": self.interrupted,
             "note": self.note,
+            "ended": self.ended,
             "candidates": [t.as_dict() for t in order],
             "refused": [{"about": about, "reason": reason} for about, reason in self.refused],
         }
@@ -141,6 +144,8 @@ class Tuning:
             out.append(f"  {len(self.refused)} more could not be made: {'; '.join(reasons)}")
         if self.note:
             out.append(f"  note: {self.note}")
+        if self.ended:
+            out.append(f"  the search ended: {self.ended}")
         if self.interrupted:
             out.append(f"  {self.interrupted}: the best so far counts")
         said = "kept in the cache" if self.kept else "not kept"

@@ -13,18 +13,20 @@ import numpy as np
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
 from ...dsl.support.amounts import seconds_text
-from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
 from ..native import cpu_features
 from ..random_inputs import default_sizes
 from ..variant import with_variant
+from .candidates import leaves_all_open
 from .database.record_trials import record_trials
+from .evolution.evolve import Evolution
+from .evolution.generations import FIRST_SHARE
 from .learn.ranker import Ranker, ranker_for
 from .measurable import why_not_measured
 from .racing import ROUNDS, winner
 from .result import Trial, Tuning
 from .trial_runs import Say, TrialRuns
-from .trials import prediction, trials_for
+from .trials import expect_budget, prediction, trials_for
 from .tuning_store import TunedRecord, load_record, store_record
 
 if TYPE_CHECKING:
@@ -41,15 +43,15 @@ def tune(
     say: Say | None = None,
     store: bool = True,
     executor: Any = None,
+    trials: int | None = None,
 ) -> Tuning:
     """See `Kernel.tune`."""
     if executor is not None:
         from .cluster.tune_remotely import tune_remotely
 
-        return tune_remotely(kernel, arrays, top, seconds, say, store, executor)
-    expect_count("top", top, 1, "how many candidates to measure")
-    expect_time("seconds", seconds)
-    search = Search(kernel, arrays, top, say or (lambda _: None), store)
+        return tune_remotely(kernel, arrays, top, seconds, say, store, executor, trials=trials)
+    expect_budget(top, seconds, trials)
+    search = Search(kernel, arrays, top, say or (lambda _: None), store, trials or 0)
     stopped = ""
     started = time.monotonic()
     try:
@@ -73,14 +75,18 @@ def why_not(kernel: Kernel) -> UserError | None:
 
 
 class Search:
-    """One search. `trials` fills as it goes; whatever is in it when it is cut off counts."""
+    """One search. `trials` fills as it goes; whatever is in it when it is cut off counts.
 
-    def __init__(self, kernel: Kernel, arrays: Sequence[Any], top: int, say: Say, store: bool) -> None:
+    limit  how many trials there may be, if more than `top`: then a search outwards follows
+    """
+
+    def __init__(self, kernel: Kernel, arrays: Sequence[Any], top: int, say: Say, store: bool, limit: int = 0) -> None:
         refusal = why_not(kernel)
         if refusal is not None:
             raise refusal
         assert kernel.request is not None
         self.kernel, self.request, self.top, self.say, self.store = kernel, kernel.request, top, say, store
+        self.limit, self.ended = limit, ""
         op = kernel.op
         self.inputs: list[np.ndarray] | None = kernel.host(arrays) if arrays else None
         if self.inputs is not None:
@@ -95,6 +101,7 @@ class Search:
         self.note = ""
         self.ranker: Ranker | None = None
         self._lead: Trial | None = None
+        self._evolution: Evolution | None = None
         self._runs = TrialRuns(op, kernel.sizes, self.dims, kernel.threads, self.inputs)
         self._pool = ThreadPoolExecutor(cpu_features.usable_cores())
 
@@ -112,8 +119,11 @@ class Search:
         def build(t: Trial) -> None:
             builds[t.number] = self._pool.submit(t.variant.load)
 
+        searches = self.limit > self.top and leaves_all_open(self.request.schedules[self.place])
+        now = time.monotonic()
+        first = now + (FIRST_SHARE if searches else 1.0) * (deadline - now)
         # What is not built by then would leave no time to measure the others.
-        ready = time.monotonic() + _BUILDING * (deadline - time.monotonic())
+        ready = now + _BUILDING * (first - now)
         self.ranker, how = ranker_for(self.request, None, self.dims)
         self.say(how)
         trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say, build, ready, self.ranker)
@@ -124,10 +134,21 @@ class Search:
         self.trials = trials
         for t in trials:
             self._built(t, builds[t.number], ready)
-        self._runs.check(trials, expected, deadline, self.say)
+        self._runs.check(trials, expected, first, self.say)
         if all(t.rejected for t in trials):
             raise NothingRight(f"no candidate for {self.kernel!r} works; the schedule as it was: {trials[0].rejected}")
-        self._runs.race(trials, deadline, self._leading)
+        self._runs.race(trials, first, self._leading)
+        if searches:
+            self._evolution = Evolution(
+                self.request, self.place, self.dims, self._runs, expected, self._pool, trials, self.refused, self.limit,
+                self.say, self._improved, self.ranker,
+            )  # fmt: skip
+            self.ended = self._evolution.run(deadline)
+
+    @property
+    def best(self) -> Trial:
+        """The winner so far."""
+        return self._evolution.best if self._evolution is not None else winner(self.trials)
 
     def _remember(self, trials: list[Trial], build: Callable[[Trial], None]) -> None:
         """What was found before takes part, so that tuning again loses nothing; and what a database suggested."""
@@ -164,6 +185,10 @@ class Search:
             self._lead = lead
             self._keep(lead, asked=0)
 
+    def _improved(self, t: Trial) -> None:
+        """A search outwards has found a faster one: it is kept at once."""
+        self._keep(t, asked=0)
+
     def close(self) -> None:
         self._runs.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -172,7 +197,7 @@ class Search:
 
     def conclude(self, took: float, stopped: str) -> Tuning:
         """The winner is used from now on, and kept."""
-        best = winner(self.trials)
+        best = self.best
         stored = self.store and best.seconds is not None
         found = self._keep(best, 0 if stopped else self.top) if stored else self._kept(best, 0)
         self.kernel.adopt(with_variant(self.kernel.variants, self.place, best.variant), found)
@@ -181,7 +206,7 @@ class Search:
         threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None
         return Tuning(
             self.kernel.op.name, self.kernel.target, threads, self.sizes, tuple(self.trials), best, took,
-            tuple(self.refused), stopped, stored, self.note,
+            tuple(self.refused), stopped, stored, self.note, self.ended,
         )  # fmt: skip
 
     def _kept(self, t: Trial, asked: int) -> TunedRecord:

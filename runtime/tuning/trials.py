@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.schedule.parameters import parameters
 from ...dsl.errors import AndironError, InternalError, UserError
+from ...dsl.support.expected import expect_count, expect_time
 from ..native import cpu_features
 from ..report import Report
 from ..variant import Variant
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
 COMPILED_FOR_PARAMETERS = 4  # times as many as are wanted are compiled, where parameters make most of them
+
+
+def expect_budget(top: int, seconds: float, trials: int | None) -> None:
+    """Raises what `Kernel.tune` raises for these arguments."""
+    expect_count("top", top, 1, "how many candidates to measure")
+    expect_time("seconds", seconds)
+    if trials is not None:
+        expect_count("trials", trials, 1, "how many candidates to measure, those of the search among them")
 
 
 def candidate_limit(top: int) -> int:

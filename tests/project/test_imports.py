@@ -83,6 +83,7 @@ TYPES_OF_CALLERS = {
     "codegen.transforms.pipelining.software_pipeline": "pipelines across two loops have a file of their own",
     "dsl.text.parser": "the parser explains a syntax error, which tries other words on the `ParserMachine`",
     "runtime.compile": "a kernel holds its `CompileRequest`, and tuning compiles others like it",
+    "runtime.tuning.cluster.task_run": "the search outwards of a `TaskRun` is in a file of its own",
     "runtime.kernel": "`Kernel.save` and `Kernel.tune` are in files of their own",
     "tools.repl.session": "a `Session` runs commands and views, and hands itself to them",
 }

@@ -2,7 +2,8 @@
 use it.
 
 Every candidate is compared with the reference before it may win. Ctrl-C ends the search, and the best so far counts. For an
-absent device, candidates are ranked by their predicted times, and nothing is kept.
+absent device, candidates are ranked by their predicted times, and nothing is kept. With `--trials` a search goes on from the
+fastest of the first candidates: their lines are changed, and the changed ones measured.
 
 With `--tasks` all tasks of a file are tuned. With `--cluster` workers of Dask compile and measure. What the database has is not
 measured again.
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="a .sched file, `-` for the input stream")
     add_choice(parser)
     parser.add_argument("--top", type=positive, default=10, metavar="N", help="the number of measured candidates (10)")
+    parser.add_argument("--trials", type=positive, metavar="N", help="search on from these, until N are measured in all")
     parser.add_argument("--seconds", type=positive, default=60, metavar="S", help="the approximate time limit (60)")
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
     parser.add_argument("--tasks", metavar="FILE", help="a file of tasks, in TOML, instead of a .sched file")
@@ -60,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
         if args.cluster or args.db:
             from ...runtime.tuning.cluster.tune_remotely import tune_remotely
 
-            found = tune_remotely(kernel, (), args.top, args.seconds, progress, keep, args.cluster, args.db)
+            found = tune_remotely(kernel, (), args.top, args.seconds, progress, keep, args.cluster, args.db, args.trials)
         else:
-            found = tune(kernel, (), args.top, args.seconds, progress, keep)
+            found = tune(kernel, (), args.top, args.seconds, progress, keep, trials=args.trials)
     finally:
         progress.end()
     say_json(found.as_dict()) if args.json else print(found)

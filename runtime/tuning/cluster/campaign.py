@@ -46,8 +46,10 @@ class Campaign:
     def __post_init__(self) -> None:
         """ONCE"""
         first: dict[str, TaskRun] = {}
-        self.runs = [first.setdefault(r.task.key, r) for r in self.runs]
-        self.distinct = list(first.values())
+        for r in sorted(self.runs, key=lambda r: -r.task.trials):  # of a search the longest
+            first.setdefault(r.task.key, r)
+        self.runs = [first[r.task.key] for r in self.runs]
+        self.distinct = list({id(r): r for r in self.runs}.values())
         for number, run in enumerate(self.distinct):
             run.rank = float(number)
         self._machines: dict[tuple[str, int | None], tuple[Machine, str]] = {}

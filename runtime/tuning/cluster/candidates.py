@@ -73,10 +73,11 @@ class MeasuredCandidate:
 class MeasuredBatch:
     """What a worker says of some candidates of a task, in their order.
 
-    note  how results were checked      fingerprint  of the machine      host  its name
+    note  how results were checked      fingerprint  of the machine      host  its name      took  seconds
     """
 
     candidates: tuple[MeasuredCandidate, ...]
     note: str
     fingerprint: str
     host: str
+    took: float = 0.0

@@ -82,14 +82,8 @@ def list_candidates(task: TuningTask, model: LearnedModel | None = None) -> tupl
 def compile_candidate(task: TuningTask, candidate: TaskCandidate) -> CompiledCandidate:
     """The candidate as source code, built if this machine can build for the one that measures. Raises VersionsDiffer."""
     request = task.request()
-    base = request.schedules[task.place]
     try:
-        schedule = base
-        if candidate.schedule is not None:
-            (parsed,) = (d for d in parse(Source("<candidate>", candidate.schedule)).declarations)
-            assert isinstance(parsed, syntax.ScheduleDecl)
-            schedule = replace(parsed, where=base.where if base is not None else ())
-        variant = request.variant(schedule, dict(candidate.values))
+        variant = request.variant(_schedule(request, task, candidate), dict(candidate.values))
     except Exception as error:
         if candidate.schedule is None:
             raise
@@ -103,6 +97,30 @@ def compile_candidate(task: TuningTask, candidate: TaskCandidate) -> CompiledCan
     except AndironError as error:
         return replace(made, refused=f"not built: {str(error).splitlines()[0]}")
     return replace(made, code=pickle.dumps((variant.program, library)), built_for=kind, toolchain=toolchain)
+
+
+def outline_candidate(task: TuningTask, candidate: TaskCandidate, program: bool = False) -> CompiledCandidate:
+    """The candidate as source code, with a prediction, and not built. Raises VersionsDiffer.
+
+    program  whether the tile program is wanted
+    """
+    request = task.request()
+    try:
+        variant = request.variant(_schedule(request, task, candidate), dict(candidate.values))
+    except Exception as error:
+        return CompiledCandidate(candidate.about, refused=refusal_text(error))
+    predicted, bound = prediction(request, variant, dict(task.dims))
+    code = pickle.dumps((variant.program, None)) if program else b""
+    return CompiledCandidate(candidate.about, predicted, bound, variant.schedule, variant.source, code)
+
+
+def _schedule(request: CompileRequest, task: TuningTask, candidate: TaskCandidate) -> syntax.ScheduleDecl | None:
+    base = request.schedules[task.place]
+    if candidate.schedule is None:
+        return base
+    (parsed,) = (d for d in parse(Source("<candidate>", candidate.schedule)).declarations)
+    assert isinstance(parsed, syntax.ScheduleDecl)
+    return replace(parsed, where=base.where if base is not None else ())
 
 
 def _built(task: TuningTask, request: CompileRequest, variant: Variant) -> tuple[bytes | DeviceCode | None, str, str]:
@@ -120,11 +138,15 @@ def _built(task: TuningTask, request: CompileRequest, variant: Variant) -> tuple
 
 
 def measure_candidates(
-    task: TuningTask, candidates: Sequence[CompiledCandidate], inputs: Sequence[np.ndarray] | None = None
+    task: TuningTask,
+    candidates: Sequence[CompiledCandidate],
+    inputs: Sequence[np.ndarray] | None = None,
+    seconds: float | None = None,
 ) -> MeasuredBatch:
     """Checks and times the candidates in a process of their own, alternately.
 
-    inputs  arrays to measure with; None: random ones
+    inputs   arrays to measure with; None: random ones
+    seconds  the time for it; None: that of the task
 
     Raises VersionsDiffer, NoDevice, and what building raises for want of a compiler.
     """
@@ -136,10 +158,12 @@ def measure_candidates(
         runs.libraries = {trial.number: library for trial, library in found if library is not None}
         _build_missing(request, [t for t in trials if t.number not in runs.libraries], toolchains)
         expected = runs.expected()
-        deadline = time.monotonic() + task.seconds
+        began = time.monotonic()
+        deadline = began + (task.seconds if seconds is None else seconds)
         runs.check(trials, expected, deadline, _go_on)
         if any(not t.rejected for t in trials):
             runs.race(trials, deadline, _go_on)
+        took = time.monotonic() - began
     return MeasuredBatch(
         tuple(
             MeasuredCandidate(t.schedule, t.verdict, tuple(t.samples), t.rejected, toolchain)
@@ -148,6 +172,7 @@ def measure_candidates(
         expected.note,
         fingerprint_of(request),
         Machine.here().host,
+        took,
     )
 
 

@@ -63,6 +63,7 @@ class TuningTask:
     seed        of random inputs               data     the hash of inputs that a user gave; "": they are random
     resolve     `CompileRequest.from_text`     machine  that measures, once that is known
     made_by     the version of Andiron, and that of the protocol
+    trials      how many candidates in all, if more than `top`: those of a search outwards among them
     """
 
     module: str
@@ -79,10 +80,11 @@ class TuningTask:
     data: str = ""
     machine: Machine | None = None
     made_by: tuple[str, int] = (__version__, PROTOCOL)
+    trials: int = 0
 
     @property
     def key(self) -> str:
-        """The hash of what is asked. Two tasks with the same key are one."""
+        """The hash of what is asked. Two tasks with the same key are one: a longer search goes on where a shorter one ended."""
         return key_of(
             "task", *self.made_by, self.module, self.op, self.schedule, self.target, self.threads, self.given, self.dims,
             self.top, self.seed, self.data,
@@ -147,6 +149,7 @@ def task_of(
     seconds: float,
     dims: dict[str, int] | None = None,
     data: str = "",
+    trials: int = 0,
 ) -> TuningTask:
     """The task of tuning one of the request's schedules, measured at `dims`."""
     op, base = request.op, request.schedules[place]
@@ -154,7 +157,8 @@ def task_of(
     schedule = format_node(base) if base is not None else None
     return TuningTask(
         module_text(request.module, op.name), op.name, schedule, request.target.name,
-        request.threads, _numbers(op, request.given), _numbers(op, measured), top, seconds, type(request).from_text, data=data,
+        request.threads, _numbers(op, request.given), _numbers(op, measured), top, seconds, type(request).from_text,
+        data=data, trials=trials,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
     [defaults]                               what tasks do not say themselves
     target = "cpu"
     top = 10                                 candidates that are measured
+    trials = 64                              with those of a search that goes on from them; 0: none does
     seconds = 30                             for measuring them
 
     [[task]]
@@ -37,7 +38,9 @@ from ...storage.files import read_text
 from .task import task_of
 from .task_run import TaskRun
 
-_DEFAULTS: dict[str, Any] = {"target": "cpu", "top": 10, "seconds": 60, "schedule": None, "threads": None, "weight": 1.0}
+_DEFAULTS: dict[str, Any] = {
+    "target": "cpu", "top": 10, "trials": 0, "seconds": 60, "schedule": None, "threads": None, "weight": 1.0
+}  # fmt: skip
 _HEADER = re.compile(r"^[ \t]*\[+[ \t]*([\w.-]+)[ \t]*\]+")
 _KEY = re.compile(r"^[ \t]*([\w-]+)[ \t]*=")
 # What a key's value is, in words, and whether a value is that.
@@ -49,6 +52,7 @@ _KINDS = {
     "schedule": ("the name of a schedule, or `auto`", lambda x: isinstance(x, str)),
     "threads": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
     "top": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
+    "trials": ("an integer, 0 or more", lambda x: _is_number(x, int) and x >= 0),
     "seconds": ("a number of seconds", lambda x: _is_number(x, int, float) and x > 0),
     "weight": ("a number, 0 or more", lambda x: _is_number(x, int, float) and x >= 0),
 }
@@ -139,7 +143,7 @@ class _Reader:
                     key = {"unknown-target": "target", "not-in-module": "op"}.get(error.id, "sizes")
                     self._add(error, self._place("task", number, key))
                     continue
-                yield FileTask(_run(request, values["top"], float(values["seconds"])), float(values["weight"]))
+                yield FileTask(_run(request, values), float(values["weight"]))
 
     def _checked(self, table: Mapping[str, Any], header: str, number: int, known: Any) -> dict[str, Any]:
         """The values that are what they must be. The others are mistakes."""
@@ -183,13 +187,14 @@ class _Reader:
         return keys.get(key) or keys.get("") or _line_span(self.source, 1)
 
 
-def _run(request: CompileRequest, top: int, seconds: float) -> TaskRun:
+def _run(request: CompileRequest, values: Mapping[str, Any]) -> TaskRun:
     dims = default_sizes(request.op, request.sizes)
     place = 0
     if len(request.schedules) > 1:  # which one is for these sizes shows when it is compiled
         sizes = request.op.all_sizes(dims)
         place = next((i for i, v in enumerate(compile_untuned(request).variants) if v.refusal(sizes) is None), 0)
-    return TaskRun(task_of(request, place, top, seconds, dims), request, place)
+    task = task_of(request, place, values["top"], float(values["seconds"]), dims, trials=values["trials"])
+    return TaskRun(task, request, place)
 
 
 @cache

@@ -4,6 +4,7 @@ IN_ORDER  Candidates are compiled in parallel, and taken in their order, so that
 SPLIT     Candidates are measured together, so that they can be compared. When the worker dies, each half of them is measured by
           itself, and so on: in the end the one that kills workers is alone, and set aside when it has killed two.
 KNOWN     What the database has of the same task on the same kind of machine is not measured again.
+OUTWARDS  A task that asks for more trials than first candidates goes on with generations of their changes (`TaskSearch`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ import numpy as np
 from ....codegen.schedule.parameters import parameters
 from ....dsl.errors import AndironError
 from ...storage.cache import key_of
-from ..candidates import AS_IT_WAS
+from ..candidates import leaves_all_open
 from ..database.database import Database
 from ..database.describe import task_of as database_task
 from ..database.measurement import Measurement
+from ..evolution.evolve import Ranker
+from ..evolution.generations import FIRST_SHARE
+from ..learn.model_store import LearnedModel
+from ..learn.ranker import Ranker as LearnedRanker
 from ..learn.ranker import usable_model
 from ..racing import winner
 from ..trial_runs import FIRST_CALL
@@ -31,31 +36,14 @@ from .dispatcher import Dispatcher, Work
 from .engine import COMPILE, MEASURE
 from .remote_tasks import compile_candidate, list_candidates, measure_candidates
 from .task import Machine, TuningTask
+from .task_search import TaskSearch
+from .task_trial import TaskTrial, complete_run, known_trial, last_race, run_name
 
 if TYPE_CHECKING:
     from ...compile import CompileRequest
 
 _COMPILING = 600.0  # seconds after which the compilation of one candidate is late
-_DEATHS = 2  # workers that a candidate may kill
-
-
-@dataclass
-class TaskTrial:
-    """A candidate of a task, with its measurements, which another process made. The fields are those of `Trial`."""
-
-    number: int
-    schedule: str
-    about: str
-    predicted: float | None = None
-    bound: str = ""
-    samples: Sequence[float] = ()
-    rejected: str = ""
-    verdict: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """The lower quartile of the samples."""
-        return sorted(self.samples)[len(self.samples) // 4] if self.samples else None
+DEATHS = 2  # workers that a candidate may kill
 
 
 @dataclass
@@ -68,6 +56,9 @@ class TaskRun:
     reuse    whether a task that the database has completely is not compiled either
     trials   the candidates; the first is the schedule as it was
     measured how many of them were measured by this run, and not known before
+    deciding the trials that were timed together last, of which one is the best; all where there was no search outwards
+    took     seconds of measuring the first candidates
+    ranker   predicted seconds of a call, for a search outwards; None: the closed form
     """
 
     task: TuningTask
@@ -86,6 +77,9 @@ class TaskRun:
     trials: list[TaskTrial] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     accepted: list[CompiledCandidate] = field(default_factory=list)
+    deciding: Sequence[TaskTrial] = ()
+    ranker: Ranker | None = None
+    took: float = 0.0
     _candidates: list[TaskCandidate] = field(default_factory=list)
     _compiled: dict[int, CompiledCandidate] = field(default_factory=dict)
     _submitted: int = 0
@@ -102,7 +96,8 @@ class TaskRun:
     @property
     def best(self) -> TaskTrial | None:
         """The fastest so far, or None."""
-        return winner(self.trials) if any(t.samples for t in self.trials) else None
+        deciding = self.deciding or self.trials
+        return winner(deciding) if any(t.samples for t in deciding) else None
 
     @property
     def gain(self) -> float:
@@ -139,18 +134,42 @@ class TaskRun:
         """Begins, once the machine that measures is known."""
         self.task = replace(self.task, machine=machine)
         self.fingerprint = fingerprint
-        self._dispatcher, self._database, self._changed = dispatcher, database, changed
+        self.dispatcher, self._database, self.changed = dispatcher, database, changed
         self._task = database_task(self.task.request(), dict(self.task.dims))
         rows = database.find(self._task.key, fingerprint) if database is not None else []
-        self._known = {m.schedule: m for m in rows if m.run.startswith(self.task.key)}
+        known = [m for m in rows if m.run.startswith(self.task.key)]
+        known.sort(key=lambda m: m.run.startswith(run_name(self.task.key, 0)[:-1]))  # the first candidates were timed together
+        self._known = {m.schedule: m for m in known}
         self._killers = {m.schedule for m in rows if m.run == self._compiling_run}
-        finished = complete_run(self.task.key, rows) if self.reuse else None
-        if finished is not None:
-            self.trials = [_known_trial(number, m) for number, m in enumerate(finished)]
-            return self._end()
+        self._rows = rows
+        if self.reuse and (self._is_finished() if self.searches else self._is_complete()):
+            return self.end()
         self.state = "compiling"
-        model = usable_model(database, self.task.target, fingerprint)[0] if database is not None else None
-        self._work(COMPILE, list_candidates, (self.task, model), self._listed, self._lost_altogether)
+        self._model = usable_model(database, self.task.target, fingerprint)[0] if database is not None else None
+        self.work(COMPILE, list_candidates, (self.task, self._model), self._listed, self._lost_altogether)
+
+    @property
+    def searches(self) -> bool:
+        """OUTWARDS. What the lines of an author's schedule say stays as it is."""
+        return self.task.trials > self.task.top and leaves_all_open(self.request.schedules[self.place])
+
+    def _is_complete(self) -> bool:
+        finished = complete_run(self.task.key, self._rows)
+        if finished is not None:
+            self.trials = [known_trial(number, m) for number, m in enumerate(finished)]
+        return finished is not None
+
+    def _is_finished(self) -> bool:
+        """Whether the database has all of the search."""
+        last = last_race(self.task, self._rows)
+        if last is None:
+            return False
+        deciding = {m.schedule: m for m in last}
+        others = {m.schedule: m for m in self._rows if m.run.startswith(self.task.key) and m.run != self._compiling_run}
+        found = [*last, *(m for m in others.values() if m.schedule not in deciding)]
+        self.trials = [known_trial(number, m) for number, m in enumerate(found)]
+        self.deciding = self.trials[: len(last)]
+        return True
 
     @property
     def _compiling_run(self) -> str:
@@ -165,7 +184,7 @@ class TaskRun:
 
     def _compile(self) -> None:
         """IN_ORDER. As many as may still be wanted are under way."""
-        if self.state != "compiling":
+        if self.state != "compiling" or self.trials:  # a search compiles in its own way
             return
         while self._taken in self._compiled and len(self.accepted) < self._wanted:
             self._take(self._compiled.pop(self._taken))
@@ -176,7 +195,7 @@ class TaskRun:
         while self._submitted < end:
             number, candidate = self._submitted, self._candidates[self._submitted]
             self._submitted += 1
-            self._work(
+            self.work(
                 COMPILE, compile_candidate, (self.task, candidate), partial(self._has_compiled, number),
                 partial(self._not_compiled, number, candidate),
             )  # fmt: skip
@@ -191,8 +210,8 @@ class TaskRun:
         """Its compilation killed workers, or did not end: it is set aside."""
         if candidate.schedule is None:
             return self._lost_altogether(how, reason)
-        detail = f"compiled {_DEATHS} times: {reason}"
-        self._add([MeasuredCandidate(candidate.schedule, how, (), detail, "")], "", self._compiling_run)
+        detail = f"compiled {DEATHS} times: {reason}"
+        self.add([MeasuredCandidate(candidate.schedule, how, (), detail, "")], "", self._compiling_run)
         self._has_compiled(number, CompiledCandidate(candidate.about, refused=f"{how}: {reason}"))
 
     def _take(self, made: CompiledCandidate) -> None:
@@ -230,30 +249,32 @@ class TaskRun:
                 t.rejected = known.detail if known.verdict != "right" else ""
         self._missing = len(numbers)
         self._measure(numbers)
-        self._changed()
+        self.changed()
 
     def _measure(self, numbers: list[int]) -> None:
         if not numbers:
-            return self._end() if not self._missing else None
+            return self._after_the_first() if not self._missing else None
         batch = tuple(self.accepted[n] for n in numbers)
-        limit = 1.5 * self.task.seconds + 2 * FIRST_CALL
-        self._work(
-            MEASURE, measure_candidates, (self.task, batch, self.inputs), partial(self._has_measured, numbers),
-            partial(self._not_measured, numbers), limit, _DEATHS if len(numbers) == 1 else 1,
+        seconds = (FIRST_SHARE if self.searches else 1.0) * self.task.seconds
+        limit = 1.5 * seconds + 2 * FIRST_CALL
+        self.work(
+            MEASURE, measure_candidates, (self.task, batch, self.inputs, seconds), partial(self._has_measured, numbers),
+            partial(self._not_measured, numbers), limit, DEATHS if len(numbers) == 1 else 1,
         )  # fmt: skip
 
     def _has_measured(self, numbers: list[int], batch: MeasuredBatch) -> None:
         self.note = batch.note or self.note
         self.fingerprint = batch.fingerprint or self.fingerprint
-        self._add(batch.candidates, batch.host)
+        self.add(batch.candidates, batch.host)
         for number, found in zip(numbers, batch.candidates, strict=True):
             t = self.trials[number]
             t.samples, t.verdict, t.rejected = found.samples, found.verdict, found.detail
+        self.took += batch.took
         self.measured += len(numbers)
         self._missing -= len(numbers)
         if not self._missing:
-            self._end()
-        self._changed()
+            self._after_the_first()
+        self.changed()
 
     def _not_measured(self, numbers: list[int], how: str, reason: str) -> None:
         """SPLIT"""
@@ -261,32 +282,47 @@ class TaskRun:
             half = len(numbers) // 2
             self._measure(numbers[:half])
             return self._measure(numbers[half:])
-        detail = f"set aside: {how} on {_DEATHS} workers: {reason}"
+        detail = f"set aside: {how} on {DEATHS} workers: {reason}"
         found = MeasuredCandidate(self.trials[numbers[0]].schedule, how, (), detail, self.accepted[numbers[0]].toolchain)
         self._has_measured(numbers, MeasuredBatch((found,), "", "", ""))
 
     # ------------------------------------------------------------ the end
 
-    def _end(self) -> None:
+    def _after_the_first(self) -> None:
+        """OUTWARDS"""
+        if not self.searches or not any(t.samples for t in self.trials):
+            return self.end()
+        if self.ranker is None and self._model is not None:
+            self.ranker = self._learned(self._model)
+        TaskSearch(self, self._rows).begin()
+
+    def _learned(self, model: LearnedModel) -> Ranker:
+        """Compares schedules with the first candidates."""
+        ranker = LearnedRanker(self.task.request(), model, dict(self.task.dims))
+        ranker.seconds([c.trial(self.task, number)[0].variant for number, c in enumerate(self.accepted)])
+        return ranker
+
+    def end(self) -> None:
+        """Nothing more will be done."""
         self.state = "done"
         if self.reuse:  # of many tasks: code that nobody needs any more would fill the memory
             self.accepted = []
         if self.trials and not any(t.samples for t in self.trials):
             self.state, self.reason = "failed", f"no candidate works; the schedule as it was: {self.trials[0].rejected}"
-        self._changed()
+        self.changed()
 
     def _lost_altogether(self, how: str, reason: str) -> None:
         self.state, self.reason = "failed", f"{how}: {reason}"
-        self._changed()
+        self.changed()
 
     def _refused(self, error: AndironError) -> None:
         self.error = self.error or error
         if not self.ended:
             self._lost_altogether("refused", getattr(error, "errors", (error,))[0].message)
 
-    def _work(
+    def work(
         self, kind: str, function: Any, arguments: tuple[Any, ...], done: Callable[[Any], None],
-        lost: Callable[[str, str], None], limit: float = _COMPILING, most: int = _DEATHS,
+        lost: Callable[[str, str], None], limit: float = _COMPILING, most: int = DEATHS,
     ) -> None:  # fmt: skip
         """Work that is forgotten when the task has ended before it."""
 
@@ -295,11 +331,11 @@ class TaskRun:
 
         then, otherwise = unless_ended(done), unless_ended(lost)
         rank = self.rank if kind == COMPILE else self.rank - 0.5
-        self._dispatcher.add(
+        self.dispatcher.add(
             Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise, rank)
         )
 
-    def _add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> None:
+    def add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> None:
         """Rows of the database, as soon as they are known."""
         if self._database is None:
             return
@@ -313,26 +349,6 @@ class TaskRun:
             )
             for c, detail in zip(found, details, strict=True)
         )
-
-
-def run_name(key: str, count: int) -> str:
-    """The name of the rows of a task with so many candidates."""
-    return f"{key} of {count}"
-
-
-def complete_run(key: str, rows: Sequence[Measurement]) -> list[Measurement] | None:
-    """The rows of a run of the task that has all of its candidates, the schedule as it was first; None if no run has."""
-    runs: dict[str, dict[str, Measurement]] = {}
-    for m in rows:
-        runs.setdefault(m.run, {})[m.schedule] = m
-    complete = (found.values() for run, found in runs.items() if run == run_name(key, len(found)))
-    return next((sorted(found, key=lambda m: not m.detail.startswith(AS_IT_WAS)) for found in complete), None)
-
-
-def _known_trial(number: int, m: Measurement) -> TaskTrial:
-    right = m.verdict == "right"
-    about, rejected = (m.detail, "") if right else ("", m.detail)
-    return TaskTrial(number, m.schedule, about, samples=m.samples, rejected=rejected, verdict=m.verdict)
 
 
 def inputs_key(inputs: Sequence[np.ndarray] | None) -> str:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ....codegen.targets import Target
 from ....dsl.errors import AndironError
 from ....dsl.errors.run import CannotTune, NothingRight
-from ....dsl.support.expected import expect_count, expect_time
 from ...arrays.bind_sizes import bind_sizes
 from ...native import cpu_features
 from ...random_inputs import default_sizes
 from ...variant import with_variant
 from ..database.open_database import open_database
 from ..result import Trial, Tuning
+from ..trials import expect_budget
 from ..tuning_store import TunedRecord, load_record, store_record
 from .campaign import Campaign
 from .candidates import TaskCandidate
@@ -39,10 +39,10 @@ def tune_remotely(
     store: bool,
     executor: Any,
     database: str | os.PathLike[str] | None = None,
+    trials: int | None = None,
 ) -> Tuning:
     """See `Kernel.tune`."""
-    expect_count("top", top, 1, "how many candidates to measure")
-    expect_time("seconds", seconds)
+    expect_budget(top, seconds, trials)
     if kernel.request is None:
         raise CannotTune(f"{kernel!r} was loaded from a file", help="tune the kernel that `andiron.compile` makes")
     inputs = kernel.host(arrays) if arrays else None
@@ -53,7 +53,7 @@ def tune_remotely(
         dims = default_sizes(kernel.op, kernel.sizes)
     sizes = kernel.op.all_sizes(dims)
     place = next((i for i, v in enumerate(kernel.variants) if v.refusal(sizes) is None), 0)
-    task = task_of(kernel.request, place, top, seconds, dims, inputs_key(inputs))
+    task = task_of(kernel.request, place, top, seconds, dims, inputs_key(inputs), trials or 0)
     run = TaskRun(task, kernel.request, place, inputs=inputs, before=found_before(kernel.request, place), reuse=False)
     engine = open_engine(executor)
     started = time.monotonic()
@@ -120,15 +120,17 @@ def _failure(kernel: Kernel, run: TaskRun, stopped: str) -> BaseException:
 def _conclude(kernel: Kernel, run: TaskRun, sizes: dict[str, int], took: float, stopped: str, store: bool) -> Tuning:
     """The kernel goes on with the winner."""
     asked = 0 if stopped else run.task.top
-    trials = [_trial(run, number) for number in range(len(run.trials))]
+    # What an earlier search has measured is not compiled again, but for the fastest.
+    trials = {t.number: _trial(run, t.number) for t in run.trials if run.accepted[t.number].code}
     found = run.best
     assert found is not None
-    best = trials[found.number]
+    best = trials.get(found.number) or trials[0]
     stored = store and store_run(run, asked)
     kernel.adopt(with_variant(kernel.variants, run.place, best.variant), record_of(run, asked))
     threads = kernel.threads if run.request.target.family.launcher == "ctypes" else None
     return Tuning(
-        kernel.op.name, kernel.target, threads, sizes, tuple(trials), best, took, tuple(run.refused), stopped, stored, run.note
+        kernel.op.name, kernel.target, threads, sizes, tuple(trials.values()), best, took, tuple(run.refused), stopped,
+        stored, run.note,
     )  # fmt: skip
 
 
