@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from ...compile import CompileRequest
     from ...kernel import Kernel
 
-# NEAR: a choice for sizes farther away says less than the cost model does. In doublings: a size eight times as large is 3 away.
-FARTHEST = 3.0
+# NEAR: a choice for sizes farther away is worse than the cost model's (`tuning-2026-11`). In doublings: a size twice as large is
+# 1 away.
+FARTHEST = 1.0
 # A text of an earlier version may not be accepted any more. So many are tried for the same sizes, and for each of the nearest.
 _EXACT, _EACH = 4, 2
 _PATIENCE = 2.0  # seconds for a lock of others: the compiler's own choice takes less
