@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ...compile import CompileRequest
     from ...kernel import Kernel
 
-# NEAR: a choice for sizes farther away is worse than the cost model's (`tuning-2026-11`). In doublings: a size twice as large is
-# 1 away.
+# NEAR: a choice for sizes farther away is worse than the cost model's (`tuning-2026-11`). In doublings: of a size
+# twice as large it is 1.
 FARTHEST = 1.0
 # A text of an earlier version may not be accepted any more. So many are tried for the same sizes, and for each of the nearest.
 _EXACT, _EACH = 4, 2
