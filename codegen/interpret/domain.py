@@ -22,8 +22,8 @@ _UFUNC = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minim
 class Domain(Protocol):
     """Operations on arrays of values; types are those of the language (`dsl.types`)."""
 
-    def spend(self, values: int) -> None:
-        """Called before so many values are made, or so many units do something. A domain that allows only some raises here."""
+    def visit(self, count: int) -> None:
+        """Called before so many values are stored, or so many units do something. A domain that allows only some raises."""
         ...
 
     def storage(self, dtype: DType) -> np.dtype:
@@ -64,7 +64,7 @@ class Domain(Protocol):
 class Numbers:
     """Values as they are (docs/numbers.md)."""
 
-    def spend(self, values: int) -> None:
+    def visit(self, count: int) -> None:
         """Any number."""
 
     def storage(self, dtype: DType) -> np.dtype:

@@ -136,7 +136,7 @@ def _run_launch(
 ) -> None:
     counts = tuple(int(u.count.evaluate(sizes)) for u in launch.units)
     tree = UnitTree(program.device, launch, counts)
-    domain.spend(tree.total)
+    domain.visit(tree.total)
     site = Site(reports, tree, Clock(tree), [], domain, traffic)
     stores, atomics = written(launch.body, program.instrs), written_atomically(launch.body)
     machine = _Machine(program, site, dict(memories), atomics, checks)
@@ -277,14 +277,14 @@ class _Machine:
             return
         if not any(isinstance(x, np.ndarray) for x in (start, stop, step)):
             for i in range(start, stop, step):
-                self.site.domain.spend(len(frame.ids))
+                self.site.domain.visit(len(frame.ids))
                 inner = frame.sub()
                 self.bind(inner.env, s.var, i)
                 self.statements(s.body, inner)
             return
         at = np.broadcast_to(start, frame.ids.shape)
         while (active := at < stop).any():
-            self.site.domain.spend(len(at))
+            self.site.domain.visit(len(at))
             inner = frame.sub(None if active.all() else active)
             self.bind(inner.env, s.var, at if active.all() else at[active])
             self.statements(s.body, inner)

@@ -47,7 +47,8 @@ def check_once(
 
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
-    work      how many values may be computed, then `ValueBudgetExceeded` is raised; gives how many were
+    work      how many values may be computed, then `ValueBudgetExceeded` is raised; gives how many were. Without `checks`
+              values that are stored, units and iterations count as well
     checks    whether the interpreter's own checks are wanted: without them only results count, and points beyond all elements
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
@@ -55,14 +56,14 @@ def check_once(
     powers = any(isinstance(v, Apply) and v.fn in ("exp", "exp2") for s in op.statements for v in walk(s.value))
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
-        domain = FieldDomain(seed + n, chooses, None if work is None else work - spent, powers)
+        domain = FieldDomain(seed + n, chooses, None if work is None else work - spent, powers, strict=not checks)
         _check(program, concrete, sizes, finite, addresses, domain, checks)
         spent += domain.spent
     return spent
 
 
 def _check(program: Program, op: Op, sizes, finite, addresses, domain: FieldDomain, checks: bool) -> None:
-    domain.spend(_points_of(op))
+    domain.visit(_points_of(op))
     inputs = {t.name: domain.inputs(t.dtype, tuple(e.constant or 0 for e in t.shape)) for t in op.inputs}
     if any(not _chooses(s, {i: e.constant for i, e in s.ranges}) for s in op.statements):
         return

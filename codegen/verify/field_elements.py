@@ -84,23 +84,32 @@ class FieldDomain:
 
     work   values that may be computed, then ValueBudgetExceeded is raised; None: any number        spent   so many were
     powers   whether something is an exponent: without exponents all else is faster
+    strict   whether values that are only stored, units and iterations count as computed values, so that memory is bounded
     """
 
-    def __init__(self, seed: int = 0, chooses: bool = False, work: int | None = None, powers: bool = True) -> None:
+    def __init__(
+        self, seed: int = 0, chooses: bool = False, work: int | None = None, powers: bool = True, strict: bool = False
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.chooses, self.powers = chooses, powers
         self.work = work
         self.spent = 0
+        self.strict = strict
+
+    def visit(self, count: int) -> None:
+        """See `interpret.domain`. Raises ValueBudgetExceeded before anything is made."""
+        if self.strict:
+            self.spend(count)
 
     def spend(self, values: int) -> None:
-        """Raises ValueBudgetExceeded before they are made, so memory is bounded too."""
+        """Raises ValueBudgetExceeded before they are computed."""
         self.spent += values
         if self.work is not None and self.spent > self.work:
             raise ValueBudgetExceeded(self.spent)
 
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
-        self.spend(prod(shape))
+        self.visit(prod(shape))
         out = np.empty(shape, _TYPE)
         out["at"] = self.rng.integers(2, P, (*shape, _LANES))
         out["ex"] = _exponents(out["at"])

@@ -105,9 +105,10 @@ def wanted(instr: Instr, x: dict[str, np.ndarray]) -> np.ndarray:
     """What the manuals say it computes, in double precision, for each group."""
     names = [o.name for o in instr.operands]
     if instr.function is not None:
-        return {"exp2": np.exp2, "div": np.divide, "rcp": np.reciprocal}[instr.function](
-            *(x[o.name].astype("f8") for o in instr.operands[:-1])
-        )
+        function = {"exp2": np.exp2, "div": np.divide, "rcp": np.reciprocal}[instr.function]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exact = function(*(x[o.name].astype("f8") for o in instr.operands[:-1]))
+        return exact if instr.function == "exp2" else exact.astype("f4")  # quotients are rounded, powers of whole numbers exact
     if names == ["S", "D"]:
         return x["S"]
     if names == ["S", "L", "D"]:  # as many elements as the last operand says, then zeros

@@ -9,6 +9,7 @@ The source has its neighbours along one axis, and the copy along another. Withou
 would be of single elements.
 
 WORTH   Rectangles and plain runs (`copy_width`) are compared by one cost: the memory instructions of a unit, and bank cycles.
+WHOLE   Units that an instruction drives read whole transactions, or whole rows.
 SMALL   A rectangle has as many bytes as a few registers.
 """
 
@@ -53,10 +54,12 @@ def rectangle(ctx: LoweringContext, focus: Focus, axes: Axes, fastest: str, layo
     counts = {m.count for m in members.fitting("store", members.register, memory, dtype)} - {1}
     heights = [n for n in sorted(counts) if dict(axes)[near] % n == 0 and target.stored(n, near) == n]
     sizes = [((near, h), (fastest, w)) for h, w in product(heights, source.runs) if h * w * target.size <= MOST]
-    found = [x for pair in sizes for x in (pair, pair[::-1])]
-    best = min(found, key=lambda x: _cost(target, x, whole), default=None)
+    row = min(whole, dict(axes)[fastest] * target.size)
+    units = {x: _first_units(target, x) for pair in sizes for x in (pair, pair[::-1])}
+    found = [(_cost(target, x, first), x) for x, first in units.items() if _run(target, x, first) >= row]
     runs = min(target.cost(n, 1) for n in (1, *source.runs))
-    return best if best is not None and _cost(target, best, whole) < runs else None
+    best = min(found, default=None)
+    return best[1] if best is not None and best[0] < runs else None
 
 
 def _contiguous(target: CopyTarget) -> str | None:
@@ -68,30 +71,37 @@ def _contiguous(target: CopyTarget) -> str | None:
     return None
 
 
-def _cost(target: CopyTarget, tile: Rectangle, transaction: int) -> float:
-    """WORTH: of a unit that has most to do. `transaction`: bytes of one of the memory that is read."""
+def _first_units(target: CopyTarget, tile: Rectangle) -> dict[str, np.ndarray]:
+    """Where the rectangles of the units begin that an instruction drives, by axis."""
     sizes, extents = dict(tile), dict(target.axes)
-    width = sizes[target.fastest]
-    (near,) = sizes.keys() - {target.fastest}
-    height, rest = sizes[near], [a for a in extents if a not in sizes]
-    order = [*rest, *sizes]
+    order = [*(a for a in extents if a not in sizes), *sizes]
     shape = [extents[a] // sizes.get(a, 1) for a in order]
     lanes = min(prod(shape), target.ctx.device.levels[-1].width or 1)
-    at = dict(zip(order, np.unravel_index(np.arange(lanes), shape), strict=True))
-    first = {a: x * sizes.get(a, 1) for a, x in at.items()}
-    rows = len(set(zip(*(at[a].tolist() for a in order if a != target.fastest), strict=True)))
-    run = lanes * width * target.size / rows
-    asked = height * np.ceil(run / transaction) * transaction / run
-    each = asked + width + _turns(target, first, lanes, height, width)
-    return float(-(-prod(extents.values()) // (height * width * target.units)) * each)
+    at = np.unravel_index(np.arange(lanes), shape)
+    return {a: x * sizes.get(a, 1) for a, x in zip(order, at, strict=True)}
 
 
-def _turns(target: CopyTarget, first: dict[str, np.ndarray], lanes: int, height: int, width: int) -> int:
+def _run(target: CopyTarget, tile: Rectangle, first: dict[str, np.ndarray]) -> float:
+    """Bytes of a row of the source that one load of all these units reads."""
+    rows = {*zip(*(x.tolist() for a, x in first.items() if a != target.fastest), strict=True)}
+    return len(first[target.fastest]) * dict(tile)[target.fastest] * target.size / len(rows)
+
+
+def _cost(target: CopyTarget, tile: Rectangle, first: dict[str, np.ndarray]) -> int:
+    """WORTH: of a unit that has most to do."""
+    sizes = dict(tile)
+    width = sizes.pop(target.fastest)
+    (height,) = sizes.values()
+    each = height + width + _turns(target, first, height, width)
+    return -(-prod(e for _, e in target.axes) // (height * width * target.units)) * each
+
+
+def _turns(target: CopyTarget, first: dict[str, np.ndarray], height: int, width: int) -> int:
     """Turns of the banks for the stores of a rectangle of each unit that an instruction drives."""
     memory = target.ctx.device.memory(target.memory)
     if memory.banks is None:
         return 0
-    total = 0
+    total, lanes = 0, len(first[target.fastest])
     for column in range(width):
         address = target.address.evaluate(first | {target.fastest: first[target.fastest] + column})
         total += access_cycles(np.broadcast_to(address, lanes) * target.size, height * target.size, memory.banks)

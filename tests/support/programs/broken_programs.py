@@ -260,8 +260,8 @@ MUTATIONS: dict[str, list[Mutation]] = {
         ("gpu scaled", lambda t: replaced(t, "barrier block", "barrier grid"), {"malformed"}),
     ],
     "a lost atomic": [
-        ("cpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
-        ("gpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
+        ("cpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"} | ONCE),
+        ("gpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"} | ONCE),
     ],
     "a doubled atomic": [
         ("cpu atomic", lambda t: twice(t, "Y[m] atomic"), ONCE),
