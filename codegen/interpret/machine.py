@@ -116,6 +116,8 @@ def _sizes(
 def _result(memory: Memory, reports: Reports) -> np.ndarray:
     """The output as a dense array. Every element of it must have been written."""
     at = np.zeros(memory.shape, np.int64)
+    if not at.size:  # its other axes may be of any length
+        return memory.data[at]
     for axis, stride in zip(np.indices(memory.shape, sparse=True), memory.strides, strict=True):
         at = at + axis * stride
     if memory.defined is not None and not memory.defined[at].all():

@@ -243,6 +243,11 @@ def fixed(lines: str, **sizes: int) -> str:
     return compile_program(read_, op, read_.schedules["s"], read_.device("sm_80")).report["contributions"]
 
 
+def test_results_without_elements_take_no_memory() -> None:
+    op = specialise(loads(PRODUCT).ops["p"], dict(M=0, N=1 << 50, K=0))
+    assert compile_program(loads(PRODUCT), op, None, library().device("sm_80")).schedule
+
+
 def test_no_array_is_made_for_large_fixed_sizes() -> None:
     """An input of these sizes would take terabytes."""
     said = fixed(ATOMIC, M=500_000, N=500_000)
