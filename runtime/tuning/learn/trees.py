@@ -89,4 +89,4 @@ class Trees:
 
     def correct(self, features: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
         """What is to be added to the logarithm of the closed form's times, for schedules of one task."""
-        return np.asarray(self._booster.predict(inputs(features, centre)))
+        return np.asarray(self._booster.predict(inputs(features, centre), num_threads=1))

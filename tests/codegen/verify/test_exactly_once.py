@@ -67,7 +67,7 @@ def compiled(op: str, schedule: str | None, device: str) -> Program:
 def test_what_is_executed_is_counted_before(tiles: str, sizes: dict[str, int]) -> None:
     op, program = read(CPU_ATOMIC.replace("for tile in core .. max(1, (N + 3)/4)", f"for tile in core .. {tiles}"))
     with pytest.raises(ValueBudgetExceeded):
-        check_once(program, op, sizes, {"core": 1}, work=100_000)
+        check_once(program, op, sizes, {"core": 1}, work=100_000, checks=False)
 
 
 def check(program: Program, op: str, sizes: dict[str, int] = SIZES) -> None:

@@ -75,7 +75,7 @@ def test_a_ranker_orders_what_is_built(races, monkeypatch):
     plain = evolve.Evolution
 
     def ranked(*arguments, **options):
-        return plain(*arguments, **options, ranker=lambda v: asked.append(v.schedule) or seconds_of(v.schedule))
+        return plain(*arguments[:-1], **options, ranker=lambda v: asked.append(v.schedule) or seconds_of(v.schedule))
 
     monkeypatch.setattr(search, "Evolution", ranked)
     found = tune(12)
