@@ -14,15 +14,13 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
-from ..dsl.errors import Diagnostics
 from ..dsl.op import Op
 from ..dsl.ops.specialise import specialise
-from ..dsl.source import Source
 from ..dsl.support.fast_replace import replace
-from ..dsl.text.parser import parse
+from ..dsl.text.parser import parse_schedule
 from .autoschedule.candidates import candidate_groups
 from .autoschedule.complete import is_open as is_open_line
-from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.launches import launches_of_schedule
 from .autoschedule.machine_model import block_machine
 from .autoschedule.neighbourhood import neighbouring_schedules
 from .autoschedule.rank import AUTO
@@ -30,12 +28,8 @@ from .lower.lowering_context import LoweringContext
 from .pipeline import compile_program
 from .plan.computations import Computation
 from .schedule.candidate import Candidate, Lines
-from .schedule.elaborate import RoleNames
-from .schedule.explicit_lines import explicit_lines
 from .schedule.implicit_auto import lacks_compute
 from .schedule.print_schedule import schedule_text
-from .schedule.roles import roles_of
-from .schedule.size_bounds import with_size_bounds
 
 Works = tuple[Computation, ...]
 
@@ -79,14 +73,7 @@ def candidate_schedules(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[CandidateSchedule]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    op = with_size_bounds(op, schedule)
-    roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
-    diagnostics = Diagnostics()
-    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
-    diagnostics.raise_if_any()
-    op = with_named_factors(op, device, lines)
-    ctx = context_of(op, device)
-    parts = launches_of(op, device, lines)
+    op, ctx, parts = launches_of_schedule(op, device, schedule, module, params)
     options = [_launch_candidates(ctx, computations, todo) for computations, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
@@ -149,5 +136,4 @@ def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -
 
 
 def _parsed(text: str) -> syntax.ScheduleDecl:
-    (found,) = (d for d in parse(Source("<candidate>", text)).declarations if isinstance(d, syntax.ScheduleDecl))
-    return replace(found, where=())
+    return replace(parse_schedule(text), where=())

@@ -12,22 +12,17 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
-from ..dsl.errors import Diagnostics
 from ..dsl.op import Op
 from .autoschedule.access_model import AccessProblem
 from .autoschedule.cpu import matmul, matmul_cost, nest_cost
 from .autoschedule.cpu.read_blocking import read_blocking
-from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.launches import launches_of_schedule
 from .autoschedule.machine_model import core_machine
 from .autoschedule.rank import block_candidates
 from .autoschedule.representative_sizes import typical_extent, typical_sizes
 from .lower.lowering_context import LoweringContext
 from .plan.computations import Computation
 from .schedule.candidate import Cost, Lines
-from .schedule.elaborate import RoleNames
-from .schedule.explicit_lines import explicit_lines
-from .schedule.roles import roles_of
-from .schedule.size_bounds import with_size_bounds
 
 
 def price_schedule(
@@ -37,16 +32,10 @@ def price_schedule(
 
     Raises the diagnostics of the schedule.
     """
-    op = with_size_bounds(op, schedule)
-    roles = roles_of(module, op, schedule) if module is not None else RoleNames()
-    diagnostics = Diagnostics()
-    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
-    diagnostics.raise_if_any()
-    op = with_named_factors(op, device, lines)
-    ctx = context_of(op, device)
+    _, ctx, launches = launches_of_schedule(op, device, schedule, module, params)
     parts: Counter[str] = Counter()
     seconds = 0.0
-    for computations, own in launches_of(op, device, lines):
+    for computations, own in launches:
         cost = _launch(ctx, computations, own)
         if cost is None:
             return None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.errors import Diagnostics
 from ...dsl.errors.schedule import NotComputed
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
@@ -17,6 +21,10 @@ from ..plan.computations import Computation, Output
 from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
+from ..schedule.elaborate import RoleNames
+from ..schedule.explicit_lines import explicit_lines
+from ..schedule.roles import roles_of
+from ..schedule.size_bounds import with_size_bounds
 from .cpu.default_nests import cores_and_lanes, row_statistics
 from .cpu.one_pass import kept_intermediates, one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
@@ -26,6 +34,22 @@ from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
 from .rank import block_candidates
+
+
+def launches_of_schedule(
+    op: Op, device: Device, schedule: syntax.ScheduleDecl | None, module: Any = None, params: Mapping[str, int] | None = None
+) -> tuple[Op, LoweringContext, list[tuple[tuple[Computation, ...], tuple]]]:
+    """The op with named factors, the context of its tensors, and each launch with the schedule's lines for it.
+
+    Raises the diagnostics of the schedule.
+    """
+    op = with_size_bounds(op, schedule)
+    roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
+    diagnostics = Diagnostics()
+    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    diagnostics.raise_if_any()
+    op = with_named_factors(op, device, lines)
+    return op, context_of(op, device), launches_of(op, device, lines)
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:

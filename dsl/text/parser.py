@@ -171,6 +171,15 @@ def _refuse_monsters(source: Source) -> None:
         )
 
 
+def parse_schedule(text: str, name: str = "<candidate>") -> syntax.ScheduleDecl:
+    """The schedule of a text that has one. Raises what `parse` raises, and ValueError where there is none or several.
+
+    name  of the text, for diagnostics
+    """
+    (found,) = (d for d in parse(Source(name, text)).declarations if isinstance(d, syntax.ScheduleDecl))
+    return found
+
+
 def _refuse_depth(declarations: tuple[Any, ...]) -> None:
     """Expressions nested so deep that a recursive walk over them could overflow the stack. Walks without recursion."""
     todo = [(part, 0) for part in declarations]

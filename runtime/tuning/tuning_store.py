@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...dsl import syntax
 from ...dsl.errors import UserError
 from ...dsl.op import Op
-from ...dsl.source import Source
 from ...dsl.support.amounts import seconds_text
-from ...dsl.text.parser import parse
+from ...dsl.text.parser import parse_schedule
 from ...dsl.text.print_node import format_node
 from ..devices import extended_devices
 from ..native import cpu_features
@@ -90,8 +89,7 @@ class TunedRecord:
 def kernel_with(request: CompileRequest, schedule: str, place: int, tuned: TunedSchedule) -> Kernel | None:
     """The kernel of a request with the text of a schedule in this place; None where it is not accepted there."""
     try:
-        declared = [d for d in parse(Source("<tuned>", schedule)).declarations]
-        (found,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
+        found = parse_schedule(schedule, "<tuned>")
         base = request.schedules[place]
         # Conditions that sizes decided are gone from the base; the others hold for the winner as well.
         mine = replace(found, where=base.where if base is not None else ())

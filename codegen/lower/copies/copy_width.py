@@ -10,6 +10,7 @@ UNALIGNED   a call with other sizes has a program of its own, in which neighbour
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -203,11 +204,13 @@ class CopyTarget:
                 return m.count
         return 1
 
+    def bank_cycles(self, stores: Iterable[np.ndarray], width: int) -> int:
+        """Cycles of the banks for stores of `width` elements, each at the addresses of the units that an instruction drives."""
+        banks = self.ctx.device.memory(self.memory).banks
+        return sum(access_cycles(at * self.size, width * self.size, banks) for at in stores) if banks is not None else 0
+
     def _turns(self, n: int, width: int) -> int:
         """Turns of the banks for a run of each unit that an instruction drives, `width` elements a store."""
-        memory = self.ctx.device.memory(self.memory)
-        if memory.banks is None:
-            return 0
         lanes = self.ctx.device.levels[-1].width or 1
         extents = dict(self.axes)
         order = [*(a for a in extents if a != self.fastest), self.fastest]
@@ -215,7 +218,7 @@ class CopyTarget:
         at = np.unravel_index(np.arange(count), [extents[a] for a in order])
         found = self.address.evaluate(dict(zip(order, at, strict=True)))
         address = np.broadcast_to(found, count).reshape(-1, n)
-        return sum(access_cycles(address[:, i] * self.size, width * self.size, memory.banks) for i in range(0, n, width))
+        return self.bank_cycles((address[:, i] for i in range(0, n, width)), width)
 
 
 # ---------------------------------------------------------------- by an instruction that the line names

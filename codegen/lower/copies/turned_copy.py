@@ -22,7 +22,6 @@ import numpy as np
 
 from ....dsl.layout import Layout
 from ....dsl.values import Load, loads
-from ...analysis.bank_conflicts import access_cycles
 from ...analysis.vector_instrs import vector_instrs
 from ...ir.schedule_tree import Move
 from ..lowering_context import LoweringContext
@@ -92,17 +91,7 @@ def _cost(target: CopyTarget, tile: Rectangle, first: dict[str, np.ndarray]) -> 
     sizes = dict(tile)
     width = sizes.pop(target.fastest)
     (height,) = sizes.values()
-    each = height + width + _turns(target, first, height, width)
+    begin, lanes = first[target.fastest], len(first[target.fastest])
+    columns = (target.address.evaluate(first | {target.fastest: begin + n}) for n in range(width))
+    each = height + width + target.bank_cycles((np.broadcast_to(x, lanes) for x in columns), height)
     return -(-prod(e for _, e in target.axes) // (height * width * target.units)) * each
-
-
-def _turns(target: CopyTarget, first: dict[str, np.ndarray], height: int, width: int) -> int:
-    """Turns of the banks for the stores of a rectangle of each unit that an instruction drives."""
-    memory = target.ctx.device.memory(target.memory)
-    if memory.banks is None:
-        return 0
-    total, lanes = 0, len(first[target.fastest])
-    for column in range(width):
-        address = target.address.evaluate(first | {target.fastest: first[target.fastest] + column})
-        total += access_cycles(np.broadcast_to(address, lanes) * target.size, height * target.size, memory.banks)
-    return total

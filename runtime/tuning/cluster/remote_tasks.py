@@ -20,8 +20,7 @@ import numpy as np
 from ....dsl import syntax
 from ....dsl.errors import AndironError
 from ....dsl.errors.target import NoCompiler
-from ....dsl.source import Source
-from ....dsl.text.parser import parse
+from ....dsl.text.parser import parse_schedule
 from ....dsl.text.print_node import format_node
 from ...gpu.device_code import DeviceCode
 from ...native import cpu_features
@@ -118,9 +117,7 @@ def _schedule(request: CompileRequest, task: TuningTask, candidate: TaskCandidat
     base = request.schedules[task.place]
     if candidate.schedule is None:
         return base
-    (parsed,) = (d for d in parse(Source("<candidate>", candidate.schedule)).declarations)
-    assert isinstance(parsed, syntax.ScheduleDecl)
-    return replace(parsed, where=base.where if base is not None else ())
+    return replace(parse_schedule(candidate.schedule), where=base.where if base is not None else ())
 
 
 def _built(task: TuningTask, request: CompileRequest, variant: Variant) -> tuple[bytes | DeviceCode | None, str, str]:

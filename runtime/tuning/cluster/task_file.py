@@ -10,7 +10,7 @@
     op = "gemm"                              of the library, or of `file`
     file = "mine.sched"                      from the folder of the task file
     sizes = [{ M = 512, N = 512, K = 512 }]  a table, or a list of tables; sizes that are left out stay open
-    target = ["cpu", "cuda:sm_90a"]           a name, or a list of names
+    target = ["cpu", "cuda:sm_90a"]          a name, or a list of names
     schedule = "auto"                        as for `compile`
     threads = 4
     weight = 2.0                             of a task in the summary; heavier ones come first

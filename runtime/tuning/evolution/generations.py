@@ -17,9 +17,8 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from ....dsl import syntax
-from ....dsl.source import Source
 from ....dsl.support.fast_replace import replace
-from ....dsl.text.parser import parse
+from ....dsl.text.parser import parse_schedule
 from ....dsl.text.print_node import format_node
 from ..intervals import ratio_interval
 from ..racing import GAIN, TimedTrial, winner
@@ -160,5 +159,4 @@ def _may_win(t: TimedTrial, base: TimedTrial) -> bool:
 
 
 def _parsed(text: str) -> syntax.ScheduleDecl:
-    (found,) = (d for d in parse(Source("<measured>", text)).declarations if isinstance(d, syntax.ScheduleDecl))
-    return replace(found, where=())
+    return replace(parse_schedule(text, "<measured>"), where=())

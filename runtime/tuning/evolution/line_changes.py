@@ -20,12 +20,9 @@ def exchange_lines(lines: Lines, space: MutationSpace, rng: Random) -> Change | 
 
 def reorder_axes(lines: Lines, space: MutationSpace, rng: Random) -> Change | None:
     """`tile m: 4, n: 8` --> `tile n: 8, m: 4`"""
-    found = [n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and len(x.axes) > 1]
-    if not found:
+    if (found := _tile_of_several(lines, rng)) is None:
         return None
-    at = rng.choice(found)
-    line = lines[at]
-    assert isinstance(line, syntax.Tile)
+    at, line = found
     made = replace(line, axes=tuple(rng.sample(line.axes, len(line.axes))), span=None)
     return with_line(lines, at, made), f"{head_text(made)} for {head_text(line)}"
 
@@ -46,12 +43,9 @@ def exchange_levels(lines: Lines, space: MutationSpace, rng: Random) -> Change |
 
 def split_tile(lines: Lines, space: MutationSpace, rng: Random) -> Change | None:
     """`tile m: 4, n: 8` --> `tile m: 4`, `tile n: 8`"""
-    found = [n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and len(x.axes) > 1]
-    if not found:
+    if (found := _tile_of_several(lines, rng)) is None:
         return None
-    at = rng.choice(found)
-    line = lines[at]
-    assert isinstance(line, syntax.Tile)
+    at, line = found
     axis = rng.choice(line.axes)
     rest = replace(line, axes=tuple(a for a in line.axes if a is not axis), span=None)
     alone = syntax.Tile((axis,), line.level)
@@ -85,6 +79,12 @@ def insert_move(lines: Lines, space: MutationSpace, rng: Random) -> Change | Non
     if not space.tensors or not space.memories:
         return None
     return _inserted(lines, syntax.Move(rng.choice(space.tensors), rng.choice(space.memories)), rng)
+
+
+def _tile_of_several(lines: Lines, rng: Random) -> tuple[int, syntax.Tile] | None:
+    """A tile of several axes, and its place."""
+    found = [(n, x) for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and len(x.axes) > 1]
+    return rng.choice(found) if found else None
 
 
 def _inserted(lines: Lines, line: syntax.Line, rng: Random) -> Change:

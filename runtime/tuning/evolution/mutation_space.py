@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ....codegen.autoschedule.neighbourhood import vector_width
+from ....codegen.lower.schedule_trace import line_head
 from ....dsl import syntax
 from ....dsl.device import Device
 from ....dsl.op import Op
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
-from ....dsl.text.print_node import format_node
 from ....dsl.values import Load
 
 Lines = tuple[syntax.Line, ...]
@@ -91,5 +91,4 @@ def with_line(lines: Lines, at: int, *new: syntax.Line) -> Lines:
 
 def head_text(line: syntax.Line) -> str:
     """A line without its block, for people."""
-    block = getattr(line, "block", None)
-    return f"`{format_node(replace(line, block=None) if block is not None else line).strip()}`"
+    return f"`{line_head(line)}`"

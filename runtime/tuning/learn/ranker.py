@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....dsl import syntax
 from ....dsl.errors import AndironError, UserError
-from ....dsl.source import Source
-from ....dsl.text.parser import parse
+from ....dsl.text.parser import parse_schedule
 from ...random_inputs import default_sizes
 from ...variant import Variant
 from ..database.database import Database
@@ -67,9 +65,7 @@ class Ranker:
 
     def _features(self, variant: Variant) -> ScheduleFeatures | None:
         try:
-            declared = parse(Source("<candidate>", variant.schedule)).declarations
-            (decl,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
-            return features_of_program(self._request, decl, variant.program, self._sizes)
+            return features_of_program(self._request, parse_schedule(variant.schedule), variant.program, self._sizes)
         except (AndironError, ValueError, ArithmeticError):
             return None
 

@@ -18,8 +18,7 @@ from ....codegen.pipeline import compile_program
 from ....codegen.price_schedule import price_schedule
 from ....dsl import syntax
 from ....dsl.errors import AndironError
-from ....dsl.source import Source
-from ....dsl.text.parser import parse
+from ....dsl.text.parser import parse_schedule
 from ...native import cpu_features
 from ...native.build_library import version
 from ...storage.cache import cache, key_of
@@ -66,8 +65,7 @@ def features_of_program(
 def features_of_text(request: CompileRequest, schedule: str, sizes: Mapping[str, int]) -> ScheduleFeatures | None:
     """Of the text of an explicit schedule; None where it is not accepted any more."""
     try:
-        declared = parse(Source("<measured>", schedule)).declarations
-        (decl,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
+        decl = parse_schedule(schedule, "<measured>")
         made = compile_program(request.module, request.special, decl, request.device)
         return features_of_program(request, decl, made.program, sizes)
     except (AndironError, ValueError, ArithmeticError):
