@@ -43,6 +43,12 @@ STRIDED = 0.2
 # cycles: to begin a page beyond a core's caches, because no prefetch crosses its end [measured: cpu-products;
 # test_first_candidates]
 BEGIN = 10.0
+# share: of a cache that a packed block may take to stay there beside what passes through [measured: cpu-products;
+# test_first_candidates]
+STAYS = 0.5
+# pages: in the second level of the TLB [fact: Intel cores since 2015, the least of those in use; test_first_candidates]
+ALL_PAGES = 1536
+WALK = 120.0  # cycles: a miss there, in a virtual machine [measured: cpu-products; test_first_candidates]
 MEET = 1e-6  # seconds: a barrier between cores [estimate; test_first_candidates]
 
 
@@ -135,7 +141,7 @@ def _panels(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: i
     stride = size * (p.stride(p.wide, p.k) or n)  # where it is open: of a matrix of this size
     far = _cycles(cpu, everything) if k * n * size > cpu.caches[0][0] else 1 / cpu.caches[0][1]
     if b.pack_wide:
-        first = _cycles(cpu, depth * across * size)
+        first = _cycles(cpu, depth * across * size / STAYS)
         again = _cycles(cpu, (depth * (b.columns + b.rows)) * size)
     else:
         again = _near(cpu, depth, b.columns * size, stride, depth * b.rows * size)
@@ -166,6 +172,9 @@ def _panels(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: i
             shown = HIDDEN if near > private else 0.0 if b.pack_wide or near <= 1 / cpu.caches[0][1] else STRIDED
             together += count * times * (max(busy, moved) + shown * min(busy, moved))
     waited = tiles_m * k * (sum(count for count, _ in kinds) * found + cores_n * began)
+    if p.is_contiguous_along(p.narrow, p.k):  # a block of k is a piece of each row, on a page that the last pass forgot
+        apart = min(1.0, size * (p.stride(p.narrow, p.m) or k) / PAGE)
+        waited += m * (blocks - 1) * cores_n * apart * WALK if tall * apart > ALL_PAGES else 0.0
 
     # Results by every block of k; rows that lie far apart, more of them than pages are found at once, are waited for.
     results = 2 * m * n * size * (blocks - 1) * _cycles(cpu, tall * across * size) + 2 * m * n * size * _cycles(cpu, everything)

@@ -29,7 +29,7 @@ from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, core_machine
 from ..representative_sizes import typical_sizes
-from ..tile_space import even_tiles
+from ..tile_space import even_tiles, round_up
 from .default_nests import CHUNK, DEEP
 from .default_nests import ROWS as RULE_ROWS
 from .matmul_model import fma_of
@@ -145,6 +145,7 @@ class NestTemplate:
 
     def __init__(self, ctx: LoweringContext, cpu: MachineModel, computation: Computation, rule: Lines, fast: str, lanes: int):
         self.computation, self.rule, self.fast, self.lanes = computation, rule, fast, lanes
+        self.line = max(lanes, (ctx.device.memories[0].transaction or 1) // computation.value.dtype.bytes)
         self.extents = computation_extents(computation)
         self.cores, self.lane = cpu.outer.name, ctx.device.levels[-1].name
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
@@ -168,12 +169,14 @@ class NestTemplate:
         return [b for b in blocks if most is None or b < most + self.lanes or b == self.lanes]
 
     def sizes(self, index: str, wanted: tuple[int, ...]) -> list[int]:
-        """Sizes of an axis's tile: of an extent that is known, as good as equal parts."""
+        """Sizes of an axis's tile: of an extent that is known, as good as equal parts. Parts of rows are whole cache lines.
+        Otherwise vectors straddle lines, and stores past the caches fill none (`add_row`: 1001 columns took 1.4 times as long
+        as 1008)."""
         known = self.extents[index].constant
         if known is None:
             return list(wanted)
-        n = max(1, known)
-        return list(dict.fromkeys(even_tiles(n, min(x, n)) for x in wanted))
+        n, unit = max(1, known), self.line if index == self.fast else 1
+        return list(dict.fromkeys(min(n, round_up(even_tiles(n, min(x, n)), unit)) for x in wanted))
 
     def distributed_rows(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
         return tile_text(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)

@@ -116,3 +116,29 @@ def test_what_is_fetched_again_costs():
     ]
     assert across
     assert min(across) > ways[0].cost.seconds
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize(
+    ("name", "index", "sizes"), [("add_row", "j", {"M": 512, "N": 11008}), ("col_min", "j", {"M": 64, "N": 5000})]
+)
+def test_parts_of_rows_begin_at_cache_lines(name, index, sizes, device):
+    """11 equal parts of 11008 columns have 1001: their vectors straddle lines."""
+    ctx, _, works = launch(name, sizes, device)
+    ways = nest_candidates(ctx, works, rule_lines(ctx, works))
+    tiles = [x for w in ways for x in w.lines if isinstance(x, syntax.Tile) and x.level == "core"]
+    parts = {int(a.size.value) for x in tiles for a in x.axes if a.index == index}
+    assert len(parts) > 1
+    assert all(n % 16 == 0 or n >= sizes["N"] for n in parts)
+
+
+def test_few_rows_are_followed_at_once():
+    """32 rows of 128 bytes side by side are no streams: 8 took a third of the time."""
+    ctx, _, works = launch("col_min", {"M": 1024, "N": 3000})
+    ways = nest_candidates(ctx, works, rule_lines(ctx, works))
+
+    def seconds(rows: int) -> float:
+        return min(w.cost.seconds for w in ways if f"; i: {rows}; j: 32" in w.about)
+
+    assert seconds(32) > 1.2 * seconds(8)
+    assert any(isinstance(x, syntax.Tile) and x.axes[0].index == "i" and x.axes[0].size == syntax.Num(8) for x in ways[0].lines)
