@@ -6,7 +6,7 @@ from .base import UserError
 
 
 class NoDatabase(UserError):
-    """There is no database of measurements at the path, or the server of the URL does not answer.
+    """There is no database of measurements at the path, the file is empty, or the server of the URL does not answer.
 
     A database is a path, `sqlite:///PATH`, or `postgresql://USER@HOST/NAME`. `andiron tune` creates the one of a path.
     """
@@ -26,7 +26,8 @@ class ForeignDatabase(UserError):
 class DamagedDatabase(UserError):
     """The file of a database is damaged: parts of it cannot be read.
 
-    Nothing in it was changed. `andiron db check` shows the extent. Restore a copy, or move the file away: a new one is created.
+    Nothing in it was changed, and nothing was taken from it. `andiron db check` shows the extent. Restore a copy, or move the
+    file away: a new one is created.
     """
 
     id = "damaged-database"

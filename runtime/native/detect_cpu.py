@@ -23,10 +23,10 @@ _FLOPS = {"cpu:avx512": 64, "cpu:avx2": 32, "cpu:neon": 16, "cpu:generic": 8}
 _SYSFS = Path("/sys/devices/system/cpu")
 
 
-def detect_cpu(sysfs: Path = _SYSFS) -> str:
-    """Text of a device `cpu:native` that extends the fitting one of `stdlib/devices/cpu.sched`."""
+def detect_cpu(sysfs: Path = _SYSFS, cpus: list[int] | None = None) -> str:
+    """Text of a device `cpu:native` that extends the fitting one of `stdlib/devices/cpu.sched`; `cpus` are the usable ones."""
     parent = fitting_device()
-    cores = usable_cpus()
+    cores = usable_cpus() if cpus is None else cpus
     lines = [f"device {NAME} extends {parent}:", f"    level core: finite {len(cores)}"]
     for level, size in sorted(_caches(cores, sysfs).items(), reverse=True):
         lines.append(f"    memory l{level} of {'socket' if level == 3 else 'core'}: {size // 1024} KiB")

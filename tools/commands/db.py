@@ -72,8 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "prune" and args.before is None and args.keep is None:
         complain("andiron db prune: error: say what to remove: --before DATE, --keep N, or both")
         return 2
-    # The default database is there as soon as somebody asks for it; another one is a mistake where it is missing.
-    database = open_database(args.db, create=args.db is None or args.action in ("import", "merge"))
+    database = open_database(args.db, create=args.action in ("import", "merge"))  # the others read what is there
     return _ACTIONS[args.action](database, args)
 
 
@@ -95,13 +94,15 @@ def _list(database: Database, args: argparse.Namespace) -> int:
 
 
 def _show(database: Database, args: argparse.Namespace) -> int:
+    from ...runtime.native.cpu_name import todays_name
+
     found = list(islice(database.tasks(key=args.task), 2))
     if len(found) != 1:
         which = "no task has" if not found else "several tasks have"
         raise NotInModule(f"{which} a key that begins with `{args.task}`", help="`andiron db list` shows the keys")
     task = found[0]
     rows = database.find(task.key)
-    machines = sorted({m.fingerprint for m in rows})
+    machines = sorted({todays_name(m.fingerprint) for m in rows})
     best = {machine: choice for machine in machines if (choice := database.best(task.key, machine))}
     if args.json:
         fastest = {machine: {"seconds": c.seconds, "runs": c.runs, "schedule": c.schedule} for machine, c in best.items()}
@@ -111,7 +112,7 @@ def _show(database: Database, args: argparse.Namespace) -> int:
         return 0
     print(f"{_title(task)}\n")
     for machine in machines:
-        here = [m for m in rows if m.fingerprint == machine]
+        here = [m for m in rows if todays_name(m.fingerprint) == machine]
         counts = ", ".join(f"{n:,} {verdict}" for verdict, n in Counter(m.verdict for m in here).most_common())
         print(f"{machine}: {counts}; {min(m.time for m in here)[:10]} to {max(m.time for m in here)[:10]}")
         if machine in best:

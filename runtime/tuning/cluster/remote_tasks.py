@@ -161,6 +161,9 @@ def measure_candidates(
         if any(not t.rejected for t in trials):
             runs.race(trials, deadline, _go_on)
         took = time.monotonic() - began
+    for t in trials:
+        if not t.samples and not t.rejected:
+            t.reject("late", "not timed: no time was left")
     return MeasuredBatch(
         tuple(
             MeasuredCandidate(t.schedule, t.verdict, tuple(t.samples), t.rejected, toolchain)

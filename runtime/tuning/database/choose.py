@@ -90,7 +90,7 @@ def choose_kernel(
         machine = _machine(request)
         kernel = _fitting(request, place, database, database.fastest(task.key, machine, _EXACT)) or stored("")
         if kernel is None and near:
-            found = [c for c in database.nearest(task, machine, each=_EACH) if c.distance <= FARTHEST]
+            found = database.nearest(task, machine, each=_EACH, farthest=FARTHEST)
             kernel = _fitting(request, place, database, found)
         return kernel, f"{database.name} has nothing for these sizes or near them: the schedule is the model's choice"
     except UserError as error:

@@ -9,14 +9,15 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
+from ...native.cpu_name import todays_name
 from .check_rows import check_rows
 from .measurement import Measurement, Task
 from .prune_rows import prune_rows
 from .ranking import ranking
-from .read_rows import PAGE, TASKS, damaged, pages, read_json, read_measurement, read_task, task_of_row
+from .read_rows import PAGE, TASKS, damaged, pages, read_measurement, read_sizes, read_task, read_times, task_of_row
 from .schema import Session, Storage
 
 BATCH = 500  # rows of a transaction: others wait for one batch only
@@ -28,12 +29,12 @@ _ADD_ROW = """INSERT INTO andiron_measurements
     (id, task, schedule, fingerprint, toolchain, version, run, verdict, seconds, samples, detail, host, time)
     VALUES (:id, :task, :schedule, :fingerprint, :toolchain, :version, :run, :verdict, :seconds, :samples, :detail, :host,
         :time) ON CONFLICT DO NOTHING"""
-_TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
+_MACHINES = "SELECT DISTINCT fingerprint FROM andiron_measurements WHERE task = :task"
 _TEXT = "SELECT text FROM andiron_texts WHERE hash = :hash"
-# Tasks of an op that were measured, on one machine or on any.
+# Tasks of an op that were measured, on any machine.
 _MEASURED = """SELECT t.task, t.sizes, t.open_sizes FROM andiron_tasks t
     WHERE t.op = :op AND t.device = :device AND t.target = :target AND EXISTS (SELECT 1 FROM andiron_measurements m
-        WHERE m.task = t.task{machine} AND m.verdict = 'right')"""
+        WHERE m.task = t.task AND m.verdict = 'right')"""
 
 
 @dataclass(frozen=True)
@@ -100,17 +101,25 @@ class Database:
         return added
 
     def merge(self, other: Database) -> int:
-        """Adds the rows of another database, and returns how many of them are new."""
+        """Adds the rows of another database, and returns how many of them are new.
+
+        Raises DamagedDatabase for one of the two before anything is added.
+        """
+        self.expect_sound()
+        if fault := next(other.check(), None):
+            raise damaged(other.name, fault)
         return self.add(other.rows())
 
     # ------------------------------------------------------------ finding
 
     def find(self, task_key: str, fingerprint: str | None = None) -> list[Measurement]:
-        """The rows of a task, of one machine or of all."""
+        """The rows of a task, of one machine, under whatever name, or of all."""
         if fingerprint is None:
             found = pages(self.storage, ("fingerprint", "id"), task=task_key)
         else:
-            found = pages(self.storage, ("id",), task=task_key, fingerprint=fingerprint)
+            with self.storage.transaction() as session:
+                names = [name for (name,) in session.execute(_MACHINES, task=task_key) if todays_name(name) == fingerprint]
+            found = chain.from_iterable(pages(self.storage, ("id",), task=task_key, fingerprint=name) for name in names)
         return [read_measurement(self.name, tasks[row[1]], row) for tasks, rows in found for row in rows]
 
     def rows(self, op: str | None = None, target: str | None = None) -> Iterator[Measurement]:
@@ -140,9 +149,10 @@ class Database:
     def summary(self, task: Task) -> TaskSummary:
         """What was measured of a task."""
         with self.storage.transaction() as session:
-            times = session.execute(_TIMES, task=task.key)
+            times = read_times(session, self.name, task.key)
         fastest = {machine: ranked[0][0] for machine, ranked in ranking(times).items() if ranked}
-        return TaskSummary(task, len(times), {machine: fastest.get(machine) for machine in sorted({t[0] for t in times})})
+        machines = sorted({todays_name(t[0]) for t in times})
+        return TaskSummary(task, len(times), {machine: fastest.get(machine) for machine in machines})
 
     def best(self, task_key: str, fingerprint: str | None) -> Choice | None:
         """The fastest schedule of a task on a machine; None where none was right.
@@ -156,27 +166,28 @@ class Database:
         with self.storage.transaction() as session:
             return self._fastest(session, task_key, fingerprint, limit)
 
-    def nearest(self, task: Task, fingerprint: str | None, limit: int = 8, each: int = 1) -> list[Choice]:
+    def nearest(
+        self, task: Task, fingerprint: str | None, limit: int = 8, each: int = 1, farthest: float = math.inf
+    ) -> list[Choice]:
         """The fastest schedules of the tasks with the nearest sizes, for the same op, target and device, the nearest first.
 
         The task itself is not among them. Sizes that are open for the one are open for the other.
 
         fingerprint  as for `best`          limit, each  how many choices at most, and how many of a task
+        farthest     tasks at a larger distance are not looked at
         """
-        here = {} if fingerprint is None else {"fingerprint": fingerprint}
-        sql = _MEASURED.format(machine=" AND m.fingerprint = :fingerprint" if here else "")
         with self.storage.transaction() as session:
-            rows = session.execute(sql, op=task.op_hash, device=task.device_hash, target=task.target, **here)
+            rows = session.execute(_MEASURED, op=task.op_hash, device=task.device_hash, target=task.target)
             distances = []
             for key, sizes, open_sizes in rows:
-                distance = _distance(task, read_json(self.name, sizes), read_json(self.name, open_sizes))
-                if distance is not None and key != task.key:
+                distance = _distance(task, read_sizes(self.name, sizes), read_sizes(self.name, open_sizes))
+                if distance is not None and distance <= farthest and key != task.key:
                     distances.append((distance, key))
             found = (c for distance, key in sorted(distances) for c in self._fastest(session, key, fingerprint, each, distance))
             return list(islice(found, limit))
 
     def _fastest(self, session: Session, task: str, machine: str | None, limit: int, distance: float = 0.0) -> list[Choice]:
-        by_machine = ranking(session.execute(_TIMES, task=task))
+        by_machine = ranking(read_times(session, self.name, task))
         if machine is None:
             machine = max(by_machine, key=lambda name: (len(by_machine[name]), name), default="")
         found = []
@@ -195,14 +206,20 @@ class Database:
         before  only rows that ended before this time, as `utc_now` gives it
         keep    for each task and machine, rows of so many of the fastest schedules stay, and rows that exclude a schedule
 
-        Without either, no row is removed.
+        Without either, no row is removed. Raises DamagedDatabase before any is.
         """
+        self.expect_sound()
         tasks = (task.key for task in self.tasks()) if (before, keep) != (None, None) else ()
         return prune_rows(self.storage, tasks, before, keep)
 
     def check(self) -> Iterator[str]:
         """What is wrong in the database, a line each: everything is read, and compared with its hash."""
         return check_rows(self.storage)
+
+    def expect_sound(self) -> None:
+        """Raises DamagedDatabase where a part of the storage cannot be read: rows would be missing without a word."""
+        if faults := self.storage.faults():
+            raise damaged(self.name, " ".join(faults[0].split()))
 
 
 def _distance(task: Task, sizes: dict[str, int], open_sizes: dict[str, int]) -> float | None:

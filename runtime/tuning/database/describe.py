@@ -1,7 +1,4 @@
-"""What a request to `compile` is for, as measurements name it: the task, the machine, the toolchain.
-
-MODEL_ONLY  Two machines of a model are one: a fingerprint has what changes times, and no serial number, clock or load.
-"""
+"""What a request to `compile` is for, as measurements name it: the task, the machine, the toolchain."""
 
 from __future__ import annotations
 
@@ -15,10 +12,9 @@ from ....dsl.text.print_node import format_node
 from ...devices import extended_devices
 from ...gpu.driver import find_driver
 from ...native import cpu_features
+from ...native.cpu_name import cpu_name
 from ...native.cxx_compiler import find_compiler
-from ...native.detect_cpu import detect_cpu
 from ...random_inputs import default_sizes
-from ...storage.cache import key_of
 from ..tuning_store import op_text
 from .measurement import Task
 
@@ -50,8 +46,7 @@ def fingerprint_of(request: CompileRequest) -> str:
     family = request.target.family
     if family.launcher == "driver":
         return find_driver(family.name).model(0)
-    threads = request.threads or cpu_features.usable_cores()
-    return f"{cpu_features.model() or 'CPU'}, {_features()}, {threads} {'thread' if threads == 1 else 'threads'}"
+    return cpu_name(request.threads or cpu_features.usable_cores())
 
 
 def toolchain_of(request: CompileRequest) -> str:
@@ -64,13 +59,6 @@ def toolchain_of(request: CompileRequest) -> str:
         return find_compiler().version
     except UserError:
         return ""
-
-
-@lru_cache(maxsize=1)
-def _features() -> str:
-    """MODEL_ONLY: the instruction sets and the caches, as a short hash."""
-    facts = [line for line in detect_cpu().splitlines() if "clock" not in line and "GFLOP" not in line]
-    return f"{cpu_features.architecture()}-{key_of(cpu_features.identity(), *facts)[:10]}"
 
 
 @lru_cache(maxsize=64)

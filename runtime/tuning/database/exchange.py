@@ -15,8 +15,10 @@ from .parquet_file import read_parquet, write_parquet
 def export_rows(database: Database, path: str, op: str | None = None, target: str | None = None) -> int:
     """Writes the rows, or those of an op's name and a target, to a file; returns how many. `-` is the output stream.
 
-    The file is there when it is complete. Raises CannotWrite; NoPackage for Parquet without pyarrow.
+    The file is there when it is complete. Raises CannotWrite; NoPackage for Parquet without pyarrow; DamagedDatabase before
+    anything is written.
     """
+    database.expect_sound()
     rows = database.rows(op, target)
     if path == "-":
         return write_lines(sys.stdout.buffer, rows)
@@ -27,8 +29,9 @@ def export_rows(database: Database, path: str, op: str | None = None, target: st
 def import_rows(database: Database, path: str) -> int:
     """Adds the rows of a file; returns how many are new. `-` is the input stream, with JSON lines.
 
-    Raises NoSuchFile, DamagedFile, BadMeasurement; what stands before a bad row is stored. NoPackage as above.
+    Raises NoSuchFile, DamagedFile, BadMeasurement; what stands before a bad row is stored. NoPackage, DamagedDatabase as above.
     """
+    database.expect_sound()
     if path == "-":
         return database.add(read_lines(sys.stdin.buffer, "the input stream"))
     if not Path(path).is_file():

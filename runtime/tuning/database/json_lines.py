@@ -21,6 +21,7 @@ from ....dsl.errors.run import DamagedFile
 from .measurement import Measurement, Task
 
 HEAD = {"format": "andiron measurements", "form": 1}
+_WAY_OUT = "leave the line out, or export the measurements again"
 FIELDS = tuple(f.name for f in fields(Measurement) if f.name != "task")
 
 
@@ -46,6 +47,7 @@ def read_lines(file: BinaryIO, name: str) -> Iterator[Measurement]:
     """The measurements of a file. Raises DamagedFile for another file, BadMeasurement for a line that is none."""
     devices: dict[str, str] = {}
     tasks: dict[str, Task] = {}
+    number = 0
     for number, line in enumerate(file, 1):
         try:
             found = json.loads(line)
@@ -67,7 +69,9 @@ def read_lines(file: BinaryIO, name: str) -> Iterator[Measurement]:
             said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             if number == 1:
                 raise DamagedFile(f"{name} is no file of measurements: {said}") from None
-            raise BadMeasurement(f"{name}, line {number} is no measurement: {said}") from None
+            raise BadMeasurement(f"{name}, line {number} is no measurement: {said}", help=_WAY_OUT) from None
+    if not number:
+        raise DamagedFile(f"{name} is no file of measurements: it is empty")
 
 
 def _put(file: BinaryIO, value: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ import math
 import platform
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from ....dsl.errors.database import BadMeasurement
@@ -22,8 +23,10 @@ from ...storage.cache import key_of
 VERDICTS = ("right", "wrong", "refused", "failed to build", "died", "late")
 # A schedule with such a verdict is not chosen, whatever its times are.
 NEVER_CHOSEN = ("wrong", "died")
+_WAY_OUT = "leave the row out, or write a verdict that says what became of it"
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")  # of one length: texts have the order of the times
+# Of one length: texts have the order of the times.
+_TIME = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)Z", re.ASCII)
 
 
 def utc_now() -> str:
@@ -53,10 +56,14 @@ class Task:
         texts = (self.op, self.op_name, self.target, self.device)
         if not all(isinstance(x, str) and "\0" not in x for x in texts):
             raise BadMeasurement("the texts of a task must be strings without NUL")
+        for name in ("op", "op_name", "target", "device"):
+            _expect_utf8(f"the {name} of a task", getattr(self, name))
         for name in ("sizes", "open_sizes"):
             values = getattr(self, name)
             if not isinstance(values, Mapping) or not all(type(n) is str and type(v) is int for n, v in values.items()):
                 raise BadMeasurement(f"the {name} of a task are no mapping of names to integers: {values!r}")
+            for size in values:
+                _expect_utf8(f"a name among the {name} of a task", size)
             object.__setattr__(self, name, dict(sorted(values.items())))
 
     def __hash__(self) -> int:
@@ -89,7 +96,7 @@ class Measurement:
     toolchain    the compiler of the emitted text, with its version
     run          a name for the search or submission. The same schedule has one row in a run: adding it twice does no harm
     verdict      one of `VERDICTS`
-    samples      times of a call in seconds, as they were taken
+    samples      times of a call in seconds, as they were taken; what is right has at least one
     detail       more about the verdict, in words
     version      the version of Andiron
     host         the name of the machine          time  when it ended: UTC, as `utc_now` gives it
@@ -108,21 +115,19 @@ class Measurement:
     time: str = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
+        if not isinstance(self.verdict, str) or self.verdict not in VERDICTS:
             raise BadMeasurement(f"`{self.verdict}` is no verdict", help=f"a verdict is one of {', '.join(VERDICTS)}")
         texts = ("schedule", "fingerprint", "toolchain", "run", "detail", "version", "host", "time")
         for name in texts:
             if not isinstance(getattr(self, name), str):
                 raise BadMeasurement(f"the {name} of a measurement is no text: {getattr(self, name)!r}")
             object.__setattr__(self, name, getattr(self, name).replace("\0", ""))  # servers do not take it
-        try:
-            samples = tuple(float(x) for x in self.samples)
-        except (TypeError, ValueError) as error:
-            raise BadMeasurement(f"a sample is no number of seconds: {error}") from None
+            _expect_utf8(f"the {name} of a measurement", getattr(self, name))
+        samples = _seconds(self.samples)
         if not _TIME.fullmatch(self.time):
             raise BadMeasurement(f"`{self.time}` is no time in UTC", help="a time is as 2026-11-01T12:00:00Z")
-        if not all(math.isfinite(x) and x >= 0 for x in samples):
-            raise BadMeasurement(f"samples are seconds, 0 or more: {list(samples)}")
+        if self.verdict == "right" and not samples:
+            raise BadMeasurement("the verdict is `right`, and there are no samples", help=_WAY_OUT)
         object.__setattr__(self, "samples", samples)
 
     @cached_property
@@ -139,6 +144,33 @@ class Measurement:
     def seconds(self) -> float | None:
         """The lower quartile of the samples, in seconds; None without samples. Other work on the machine disturbs it little."""
         return sorted(self.samples)[len(self.samples) // 4] if self.samples else None
+
+
+def _seconds(samples: Any) -> tuple[float, ...]:
+    """Samples as numbers. Raises BadMeasurement for what is no time of a call."""
+    if isinstance(samples, (str, bytes)) or not isinstance(samples, Iterable):
+        raise BadMeasurement(f"samples are a list of numbers of seconds, and not {samples!r}")
+    found = tuple(samples)
+    for x in found:
+        if isinstance(x, bool) or not isinstance(x, Real):
+            raise BadMeasurement(f"a sample is no number of seconds: {x!r}")
+        if not 0 < x < math.inf:  # nor is what is not a number
+            raise BadMeasurement(f"a sample is no time of a call: {x} s; it is more than 0 and finite", help=_WAY_OUT)
+    try:
+        return tuple(float(x) for x in found)
+    except OverflowError:
+        raise BadMeasurement("a sample is larger than any number of seconds", help=_WAY_OUT) from None
+
+
+def _expect_utf8(what: str, text: str) -> None:
+    """Databases and files store UTF-8, which has no halves of pairs. Raises BadMeasurement."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        raise BadMeasurement(
+            f"{what} has half of a character: \\u{half:04x} at {error.start}", help="write both halves of the pair, or none"
+        ) from None
 
 
 def sizes_text(sizes: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
 
     where     a path, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`; None is the one that `ANDIRON_TUNED` names,
               otherwise the file in the cache directory
-    create    whether a file that is not there is created; otherwise it raises NoDatabase
+    create    whether what is not there, or empty, is created; otherwise it raises NoDatabase
     patience  how long others may lock it, in seconds; None is a minute
 
     Raises NoDatabase, ForeignDatabase, DamagedDatabase, DatabaseBusy, DatabaseFailed. Raises NoPackage without the package that
@@ -38,7 +38,7 @@ def open_database(where: str | os.PathLike[str] | None = None, create: bool = Tr
     if scheme == "sqlite":
         return Database(SqliteFile(_absolute(rest.removeprefix("/")), create, patience))
     if scheme.partition("+")[0] in ("postgresql", "postgres"):
-        return Database(UrlEngine(text, patience))
+        return Database(UrlEngine(text, create, patience))
     raise NoDatabase(f"`{scheme}:` is no database that Andiron knows", help="a path, `sqlite:///PATH` or `postgresql://...`")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...native.cpu_name import todays_name
 from .measurement import NEVER_CHOSEN
 from .ranking import ranking
+from .read_rows import checked_times
 from .schema import Storage
 
 _FACTS = "SELECT id, fingerprint, schedule, verdict, seconds, time FROM andiron_measurements WHERE task = :task"
@@ -24,13 +26,13 @@ def prune_rows(storage: Storage, tasks: Iterable[str], before: str | None, keep:
     for task in tasks:
         with storage.transaction(alone=True) as session:
             facts = session.execute(_FACTS, task=task)
-            fastest = ranking(f[1:5] for f in facts)
+            fastest = ranking(checked_times(storage.name, task, [f[1:5] for f in facts]))
             stay = {(machine, schedule) for machine, ranked in fastest.items() for _, schedule, _ in ranked[: keep or 0]}
             found = [
                 {"id": key}
                 for key, machine, schedule, verdict, _, time in facts
                 if (before is None or time < before)
-                and (keep is None or (verdict not in NEVER_CHOSEN and (machine, schedule) not in stay))
+                and (keep is None or (verdict not in NEVER_CHOSEN and (todays_name(machine), schedule) not in stay))
             ]
             removed += session.execute_many(_REMOVE_ROW, found)
     with storage.transaction(alone=True) as session:

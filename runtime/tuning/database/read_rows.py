@@ -1,6 +1,7 @@
 """Rows of the tables, as tasks and measurements.
 
-PAGES  Many rows are read in pages, each in a transaction of its own: a reader does not keep writers waiting.
+PAGES    Many rows are read in pages, each in a transaction of its own: a reader does not keep writers waiting.
+UNTIMED  Earlier versions stored candidates as right for whose times no time was left. They are read as late, as they are now.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from ....dsl.errors.database import DamagedDatabase
+from ....dsl.errors.database import BadMeasurement, DamagedDatabase
 from .measurement import Measurement, Task
 from .schema import Session, Storage
 
@@ -18,6 +19,7 @@ PAGE = 500
 _ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.verdict, m.samples, m.detail, m.version, m.host,
         m.time
     FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
+_TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
 # The columns of a row of `task_of_row`.
 TASKS = """SELECT t.task, o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
     LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE """
@@ -58,27 +60,62 @@ def read_task(session: Session, name: str, key: str) -> Task:
 
 
 def task_of_row(name: str, row: tuple[Any, ...]) -> Task:
-    """A row of `TASKS`. Raises DamagedDatabase where a text is not there."""
+    """A row of `TASKS`. Raises DamagedDatabase where a text is not there, or not what was stored."""
     key, op, op_name, sizes, open_sizes, target, device = row
     if op is None or device is None:
         raise damaged(name, f"a text of the task {key} is missing")
-    return Task(op, op_name, read_json(name, sizes), target, device, read_json(name, open_sizes))
+    try:
+        task = Task(op, op_name, read_json(name, sizes), target, device, read_json(name, open_sizes))
+    except BadMeasurement as error:
+        raise damaged(name, f"the task {key}: {error.message}") from None
+    if task.key != key:
+        raise damaged(name, f"the task {key} is not what its key stands for")
+    return task
 
 
 def read_measurement(name: str, task: Task, row: tuple[Any, ...]) -> Measurement:
-    """A row of a page. Raises DamagedDatabase, BadMeasurement where it is none."""
+    """A row of a page. Raises DamagedDatabase where it is none, or not what was stored. UNTIMED"""
     key, _, schedule, fingerprint, toolchain, run, verdict, samples, detail, version, host, time = row
     if schedule is None:
         raise damaged(name, f"the schedule of row {key} is missing")
     times = read_json(name, samples)
-    return Measurement(task, schedule, fingerprint, toolchain, run, verdict, times, detail, version, host, time)
+    try:
+        if verdict == "right" and times == []:
+            verdict, detail = "late", detail or "not timed"
+        m = Measurement(task, schedule, fingerprint, toolchain, run, verdict, times, detail, version, host, time)
+    except BadMeasurement as error:
+        raise damaged(name, f"row {key}: {error.message}") from None
+    if m.key != key:
+        raise damaged(name, f"row {key} is not what its key stands for")
+    return m
+
+
+def read_times(session: Session, name: str, task: str) -> list[tuple[Any, ...]]:
+    """The machine, the hash of the schedule, the verdict and the seconds of each row of a task. Raises DamagedDatabase."""
+    return checked_times(name, task, session.execute(_TIMES, task=task))
+
+
+def checked_times(name: str, task: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows as `read_times` gives them. Raises DamagedDatabase for others."""
+    for *texts, seconds in rows:
+        if not all(isinstance(x, str) for x in texts) or not isinstance(seconds, (float, int, type(None))):
+            raise damaged(name, f"a row of the task {task} has no times")
+    return rows
+
+
+def read_sizes(name: str, text: str) -> dict[str, int]:
+    """Sizes by name, of a text of ours. Raises DamagedDatabase."""
+    found = read_json(name, text)
+    if not isinstance(found, dict) or not all(type(n) is int for n in found.values()):
+        raise damaged(name, f"{text[:40]!r} are no sizes")
+    return found
 
 
 def read_json(name: str, text: str) -> Any:
     """The value of a text of ours. Raises DamagedDatabase."""
     try:
         return json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise damaged(name, f"{str(text)[:40]!r} is no JSON") from None
 
 

@@ -23,6 +23,9 @@ from .schema import Session, has_all_steps, migrate
 _APPLICATION = 0x416E4462  # "AnDb"; SQLite stores it in bytes 68 to 71 of a file
 _TRIES, _PATIENCE = 6, 10.0  # LOCKED: so often; seconds each time
 
+# What SQLite says of a file whose pages, tables or texts are not what was stored.
+_DAMAGE = ("malformed", "not a database", "Could not decode", "no such table", "no such column", "database corruption")
+
 T = TypeVar("T")
 
 
@@ -33,9 +36,10 @@ class SqliteFile:
         self.path, self.name = path, str(path)
         self._tries, self._patience = (_TRIES, _PATIENCE) if patience is None else (1, patience)
         try:
+            if not create and (not path.exists() or (path.is_file() and not path.stat().st_size)):
+                missing = f"{path} is empty" if path.exists() else f"there is no database {path}"
+                raise NoDatabase(missing, help="`andiron tune` creates one; or name another")
             if not path.exists():
-                if not create:
-                    raise NoDatabase(f"there is no database {path}", help="`andiron tune` creates one; or name another")
                 path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
@@ -93,8 +97,9 @@ class SqliteFile:
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         said = str(error)
-        if "malformed" in said or "not a database" in said:
-            return DamagedDatabase(f"{self.path} is damaged: {said}", help="restore a copy, or move the file away")
+        what = said.partition(" with text")[0]  # what cannot be decoded is nothing to show
+        if any(sign in said for sign in _DAMAGE):
+            return DamagedDatabase(f"{self.path} is damaged: {what}", help="restore a copy, or move the file away")
         if "locked" in said:
             return DatabaseBusy(f"{self.path} was locked by others for {self._tries * self._patience:.0f} s")
         way_out = None

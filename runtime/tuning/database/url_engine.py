@@ -21,7 +21,7 @@ _CONNECT, _PATIENCE = 10, 60  # seconds for a connection, and for a lock
 class UrlEngine:
     """The database of a URL."""
 
-    def __init__(self, url: str, patience: float | None = None) -> None:
+    def __init__(self, url: str, create: bool = True, patience: float | None = None) -> None:
         try:
             import psycopg  # noqa: F401 - SQLAlchemy loads it by its name
             import sqlalchemy
@@ -40,9 +40,12 @@ class UrlEngine:
             raise NoDatabase("the URL cannot be read", help="postgresql://USER:PASSWORD@HOST:PORT/NAME") from None
         try:
             with self.transaction() as session:
-                current = "andiron_schema" in _tables(session) and has_all_steps(session, self.name)
+                there = "andiron_schema" in _tables(session)
+                current = there and has_all_steps(session, self.name)
         except DatabaseFailed as error:
             raise NoDatabase(error.message, help="see whether the server runs, and who may connect") from None
+        if not there and not create:
+            raise NoDatabase(f"{self.name} has no measurements", help="`andiron tune` makes the tables; or name another")
         if not current:
             with self.transaction(alone=True) as session:
                 migrate(session, _tables(session), self.name)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ....dsl.errors.database import DamagedDatabase
+from ...native.cpu_name import todays_name
 from ...storage.cache import key_of
 from ..database.database import Database
 from .features import NAMES, VERSION
@@ -19,8 +20,8 @@ from .figures import Figures
 
 _ADD = """INSERT INTO andiron_models (id, target, fingerprint, version, time, facts, trees)
     VALUES (:id, :target, :fingerprint, :version, :time, :facts, :trees) ON CONFLICT DO NOTHING"""
-_FIND = """SELECT facts, trees FROM andiron_models WHERE target = :target AND fingerprint = :fingerprint
-    ORDER BY time DESC, id LIMIT 1"""
+_LIST = "SELECT time, id, fingerprint FROM andiron_models WHERE target = :target"
+_FIND = "SELECT facts, trees FROM andiron_models WHERE id = :id"
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,11 @@ def store_model(database: Database, model: LearnedModel) -> None:
 def newest_model(database: Database, target: str, fingerprint: str) -> LearnedModel | None:
     """The model of a kind of machine; None where there is none. Raises DamagedDatabase."""
     with database.storage.transaction() as session:
-        found = session.execute(_FIND, target=target, fingerprint=fingerprint)
-    if not found:
-        return None
+        listed = [x for x in session.execute(_LIST, target=target) if todays_name(x[2]) == fingerprint]
+        if not listed:
+            return None
+        latest = max(time for time, *_ in listed)
+        found = session.execute(_FIND, id=min(key for time, key, _ in listed if time == latest))
     try:
         facts = json.loads(found[0][0])
         version, names = facts.pop("features")

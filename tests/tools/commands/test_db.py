@@ -52,6 +52,14 @@ def test_exchanging(path, tmp_path, capsys):
     assert "1 task" in says(capsys, "list", "--db", other)
 
 
+def test_who_reads_creates_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ANDIRON_TUNED", str(tmp_path / "x.db"))
+    for words in (["list"], ["show", "0"], ["export", str(tmp_path / "rows")], ["check"], ["prune", "--keep", "1"], ["train"]):
+        assert main(["db", *words]) == 1
+        assert "there is no database" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pruning_and_checking(path, capsys):
     assert main(["db", "prune"]) == 2
     assert "--before DATE, --keep N" in capsys.readouterr().err

@@ -51,6 +51,16 @@ def test_code_for_another_machine_is_built_there():
     assert found.candidates[0].toolchain
 
 
+def test_what_no_time_was_left_for_is_late(monkeypatch):
+    """What a database has as right was timed."""
+    _, asked = task_for()
+    asked = replace(asked, machine=task.Machine.here())
+    made = remote_tasks.compile_candidate(asked, remote_tasks.list_candidates(asked)[0])
+    monkeypatch.setattr(remote_tasks.TrialRuns, "race", lambda *_: False)
+    (found,) = remote_tasks.measure_candidates(asked, (made,)).candidates
+    assert (found.verdict, found.samples, found.detail) == ("late", (), "not timed: no time was left")
+
+
 def test_another_version_is_refused_in_words():
     _, asked = task_for()
     old = replace(asked, made_by=("0.0.1", 0))

@@ -1,9 +1,10 @@
 """Rows: values that are checked, added once, found, and the choice among them."""
 
 import pytest
-from andiron.dsl.errors.database import BadMeasurement
+from andiron.dsl.errors.database import BadMeasurement, DamagedDatabase
 from andiron.runtime.tuning.database import database as module
 from andiron.runtime.tuning.database import read_rows, sqlite_file
+from andiron.runtime.tuning.database.exchange import export_rows
 from andiron.runtime.tuning.database.measurement import Task
 from andiron.runtime.tuning.database.open_database import open_database
 
@@ -44,9 +45,17 @@ def test_a_key_is_all_that_a_row_is_for():
     ("make", "match"),
     [
         (lambda: row(verdict="good"), "no verdict"),
-        (lambda: row(seconds=(float("nan"),)), "0 or more"),
-        (lambda: row(seconds=("x",)), "no number of seconds"),
+        *((lambda x=x: row(seconds=(1e-3, x)), "no time of a call") for x in (0, -1.0, float("nan"), float("inf"))),
+        (lambda: row(seconds=(10**400,)), "larger than any"),
+        *((lambda x=x: row(seconds=(x,)), "no number of seconds") for x in ("x", True, None)),
+        *((lambda x=x: row(seconds=x), "a list of numbers") for x in ("12", 3, None)),
+        (lambda: row(seconds=()), "there are no samples"),
+        (lambda: row(schedule="\ud800"), r"the schedule of a measurement has half of a character: \\ud800 at 0"),
+        (lambda: Task(OP + "\udfff", "scale", {}, "cpu", ""), "the op of a task has half of a character"),
+        (lambda: Task(OP, "scale", {"\ud800": 1}, "cpu", ""), "the sizes of a task has half of a character"),
         (lambda: row(time="today"), "no time in UTC"),
+        (lambda: row(time="2026-13-01T12:00:00Z"), "no time in UTC"),
+        (lambda: row(verdict=[]), "no verdict"),
         (lambda: row(run=3), "the run of a measurement is no text"),
         (lambda: task("64"), "no mapping of names to integers"),
         (lambda: Task(None, "scale", {}, "cpu", ""), "must be strings"),
@@ -85,6 +94,55 @@ def test_merging(database, tmp_path):
     assert database.merge(other) == 1
     assert database.merge(other) == 0
     assert sorted(m.key for m in database.rows()) == sorted(m.key for m in (*rows(5), row(1)))
+
+
+DAMAGES = {
+    "row 0": "UPDATE andiron_measurements SET run = 'x' WHERE id = (SELECT MAX(id) FROM andiron_measurements)",
+    "row 1": "UPDATE andiron_measurements SET samples = 'x'",
+    "row 2": "UPDATE andiron_measurements SET verdict = x'ff'",
+    "row 3": "UPDATE andiron_measurements SET samples = '3'",
+    "row 4": "UPDATE andiron_measurements SET time = 'x'",
+    "a text": "UPDATE andiron_texts SET text = CAST(x'61ff62' AS TEXT)",
+    "a task 0": "UPDATE andiron_tasks SET sizes = '[]'",
+    "a task 1": "UPDATE andiron_tasks SET target = 'cuda'",
+    "missing": "DELETE FROM andiron_texts",
+}
+
+
+@pytest.mark.parametrize("sql", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_neither_merged_nor_exported(database, tmp_path, sql):
+    """Nor is a part of it, as if it was all."""
+    database.add(rows(7))
+    with database.storage.transaction(write=True) as session:
+        session.execute(sql)
+    other = open_database(tmp_path / "other.db")
+    for use in (lambda: other.merge(database), lambda: export_rows(database, str(tmp_path / "x.jsonl"))):
+        with pytest.raises(DamagedDatabase) as caught:
+            use()
+        assert "with text" not in str(caught.value)
+    assert list(other.rows()) == []
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_times_and_sizes_that_are_none(database):
+    database.add([row(), row(32)])
+    with database.storage.transaction(write=True) as session:
+        session.execute("UPDATE andiron_measurements SET seconds = 'x'")
+    for use in (lambda: database.summary(task()), lambda: database.best(task().key, MACHINE), lambda: database.prune(keep=1)):
+        with pytest.raises(DamagedDatabase, match="has no times"):
+            use()
+    with database.storage.transaction(write=True) as session:
+        session.execute('UPDATE andiron_tasks SET sizes = \'{"N": "x"}\'')
+    with pytest.raises(DamagedDatabase, match="are no sizes"):
+        database.nearest(task(), MACHINE)
+
+
+def test_rows_of_earlier_versions_that_were_not_timed(database):
+    database.add(rows(2))
+    with database.storage.transaction(write=True) as session:
+        session.execute("UPDATE andiron_measurements SET samples = '[]', seconds = NULL")
+    assert [(m.verdict, m.detail) for m in database.rows()] == [("late", "not timed")] * 2
+    assert list(database.check()) == []
 
 
 def test_pruning(database):

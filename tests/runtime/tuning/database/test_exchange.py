@@ -55,6 +55,11 @@ def test_lines_that_are_no_measurements(database, tmp_path):
         "line 5 is no measurement: .*more": json.dumps(values | {"more": 1}),
         "line 5 is no measurement: it has no 'x'": json.dumps(values | {"of": "x"}),
         "line 5 is no measurement: list": "[]",
+        "line 5: the verdict is `right`, and there are no samples\n.*leave": json.dumps(values | {"samples": []}),
+        "line 5: a sample is no time of a call: 0 s": json.dumps(values | {"samples": [1e-3, 0]}),
+        "line 5: a sample is no time of a call: nan s": json.dumps(values | {"samples": [float("nan")]}),
+        "line 5: the host .* half of a character": json.dumps(values | {"host": "\ud800"}),
+        "line 5: a sample is larger than any": json.dumps(values | {"samples": [10**400]}),
         "not what its key stands for": good[2].replace('"cpu"', '"cuda:sm_80"'),
     }
     for match, line in wrong.items():
@@ -65,7 +70,7 @@ def test_lines_that_are_no_measurements(database, tmp_path):
 
 def test_files_that_are_something_else(database, tmp_path):
     path = tmp_path / "x.jsonl"
-    for data in (b"a text\n", b"\xff\xfe", b'{"format": "andiron measurements", "form": 2}\n'):
+    for data in (b"", b"a text\n", b"\xff\xfe", b'{"format": "andiron measurements", "form": 2}\n'):
         path.write_bytes(data)
         with pytest.raises(DamagedFile, match="no file of measurements"):
             import_rows(empty(tmp_path), str(path))

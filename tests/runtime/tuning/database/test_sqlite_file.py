@@ -11,6 +11,7 @@ import time
 import pytest
 from andiron.dsl.errors.database import DamagedDatabase, DatabaseBusy, DatabaseFailed, ForeignDatabase, NoDatabase
 from andiron.runtime.tuning.database import schema, sqlite_file
+from andiron.runtime.tuning.database.exchange import export_rows
 from andiron.runtime.tuning.database.open_database import open_database
 
 from ....support.paths import ROOT
@@ -100,6 +101,41 @@ def test_damaged_files_are_not_touched(tmp_path):
     refused(path, DamagedDatabase, "damaged")
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_part_of_a_damaged_file_is_not_taken_for_all(tmp_path, cut):
+    """Whatever page is lost: SQLite reads the others without a word."""
+    path, whole = tmp_path / "x.db", tmp_path / "whole.db"
+    open_database(whole).add(rows(300))
+    data = whole.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    if cut:  # as an earlier version of SQLite leaves it, which does not count the pages
+        data = data[:92] + bytes(4) + data[96:]
+    pages = len(data) // size
+    good = open_database(tmp_path / "good.db")
+    said = 0
+    for page in range(pages // 2, pages, 5):
+        path.write_bytes(data[: page * size] if cut else data[: page * size] + bytes(size) + data[(page + 1) * size :])
+        before = path.read_bytes()
+        try:
+            damaged = open_database(path, create=False)
+        except DamagedDatabase:
+            continue
+        said += 1
+        uses = (
+            good.merge,
+            lambda d: export_rows(d, str(tmp_path / "x.jsonl")),
+            lambda d: d.merge(good),
+            lambda d: d.prune(keep=1),
+        )
+        for use in uses:
+            with pytest.raises(DamagedDatabase):
+                use(damaged)
+        assert path.read_bytes() == before
+    assert said > 0
+    assert list(good.rows()) == []
+    assert not (tmp_path / "x.jsonl").exists()
+
+
 def test_newer_files_are_not_touched_and_older_ones_are_brought_up(tmp_path, monkeypatch):
     path = tmp_path / "x.db"
     open_database(path).add([row()])
@@ -120,6 +156,14 @@ def test_an_empty_file_is_a_new_database(tmp_path):
     path.touch()
     assert open_database(f"sqlite:///{path}").add([row()]) == 1
     assert open_database(path, create=False).find(task().key) == [row()]
+
+
+def test_who_reads_writes_nothing(tmp_path):
+    path = tmp_path / "x.db"
+    path.touch()
+    with pytest.raises(NoDatabase, match="is empty"):
+        open_database(path, create=False)
+    assert path.read_bytes() == b""
 
 
 def test_what_is_not_there(tmp_path):

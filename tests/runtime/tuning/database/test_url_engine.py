@@ -29,6 +29,8 @@ def test_on_a_server(monkeypatch, tmp_path):
     if programs is None:
         pytest.skip("no PostgreSQL: neither the package of the extra `test` nor the system's")
     with postgres.server(programs) as url:
+        with pytest.raises(NoDatabase, match="has no measurements"):
+            open_database(url, create=False)  # who reads makes no tables
         # Opened by several at once, of whom one makes the tables. They write their own rows, and one lot all of them.
         with ThreadPoolExecutor(4) as pool:
             opened = list(pool.map(lambda _: open_database(url), range(4)))
