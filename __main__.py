@@ -2,6 +2,6 @@
 
 import sys
 
-from .tools.cli import main
+from .tools.cli import program
 
-sys.exit(main())
+sys.exit(program())

@@ -10,6 +10,7 @@ import argparse
 import difflib
 import os
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -120,5 +121,20 @@ def _run(args: argparse.Namespace) -> int:
         return 1
 
 
+def program() -> int:
+    """`main`, as a process of its own. Once the command has ended, Ctrl-C ends the process without a word.
+
+    Python then waits for threads, as of compilers, and nobody is there to catch what Ctrl-C would raise.
+    """
+    try:
+        try:
+            return main()
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except KeyboardInterrupt:  # before the command began, or while it said that it was interrupted
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return 130
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

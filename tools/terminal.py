@@ -68,7 +68,10 @@ def apology(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"error[system]: {error.strerror}" + (f": {error.filename}" if error.filename else "")
     if isinstance(error, MemoryError):
-        return "error[memory]: this machine has too little memory for these sizes"
+        return (
+            "error[memory]: this machine has too little memory for these sizes\n  help: give smaller sizes, or end other "
+            "programs; where there is a limit (`ulimit -v`, a container's), raise it"
+        )
     if isinstance(error, RecursionError):
         return "error[too-deep]: the text nests deeper than this program can follow"
     if isinstance(error, NotVerified):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...dsl.support.amounts import bytes_text, seconds_text
+from ...dsl.support.amounts import bytes_text, counted, seconds_text
 
 if TYPE_CHECKING:
     from .rank import RankedCandidates
@@ -121,7 +121,9 @@ def show_launch_report(c: LaunchReport, most: int = KEPT) -> str:
     """A table of the best candidates, then the sizes of each by name, and what needs how long; then the first one's bytes."""
     at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
     rows = candidate_rows(c, most)
-    out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {bytes_text(c.least, 3)} must be moved"]
+    out = [
+        f"launch {c.launch}: {counted(c.count, 'candidate')}, judged at {at}; at least {bytes_text(c.least, 3)} must be moved"
+    ]
     out += ["  " + x for x in _aligned(rows)]
     for n, x in enumerate(c.candidates[:most], 1):
         shares = ", ".join(f"{name} {seconds_text(s)}" for name, s in x.parts.items())

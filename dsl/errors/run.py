@@ -185,9 +185,10 @@ class CannotExport(UserError):
 
 
 class NoPackage(UserError):
-    """An optional package is not installed.
+    """An optional package is not installed, or cannot be imported.
 
-    An extra of Andiron installs it. The help names the extra.
+    An extra of Andiron installs it, and the help names the extra. Of one that is installed and broken, the message says what
+    its import says.
     """
 
     id = "no-package"

@@ -1,4 +1,4 @@
-"""Bytes and seconds as text, for people."""
+"""Bytes, seconds and counts as text, for people."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ def bytes_text(n: float, digits: int = 4) -> str:
         if n >= size:
             return f"{n / size:.{digits}g} {unit}"
     return f"{n:.0f} B"
+
+
+def counted(n: int, what: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{n:,} {what if n == 1 else what + 's'}"
 
 
 def seconds_text(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,21 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     """As `write_text`."""
     with replacing(path) as file:
         file.write(data)
+
+
+def expect_place(path: str | Path) -> None:
+    """Raises CannotWrite where `write_text` would for want of a place: for what takes long before it writes."""
+    target = Path(os.path.realpath(path))
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():
+            return
+        handle, temporary = _beside(target)
+        os.close(handle)
+        os.unlink(temporary)
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
 
 
 @contextmanager

@@ -28,6 +28,12 @@ def leaves_all_open(schedule: syntax.ScheduleDecl | None) -> bool:
     return schedule is None or all(isinstance(x, syntax.AutoLine) for x in schedule.lines)
 
 
+def leaves_open(request: CompileRequest, place: int) -> bool:
+    """Whether one of the request's schedules leaves something open: a line, a size, or the value of a parameter."""
+    base = request.schedules[place]
+    return base is None or len(list(_assignments(request, base))) > 1 or _open(request, base)
+
+
 def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
     """Schedules for the place of one of the request's, each with values for its parameters. The first is that one itself.
 
@@ -35,7 +41,7 @@ def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[Can
     """
     base = request.schedules[place]
     choices = list(_assignments(request, base))
-    if base is not None and len(choices) == 1 and not _open(request, base):
+    if base is not None and not leaves_open(request, place):
         raise CannotTune(
             f"schedule `{base.name}` leaves nothing open",
             base.span,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...dsl.support.amounts import seconds_text
+from ...dsl.support.amounts import counted, seconds_text
 from ..variant import Variant
 
 
@@ -137,7 +137,9 @@ class Tuning:
     def __str__(self) -> str:
         sizes = ", ".join(f"{n}={v}" for n, v in self.sizes.items())
         threads = f", threads {self.threads}" if self.threads else ""
-        head = f"{self.op}: {sizes}; {self.target}{threads}; {len(self.trials)} candidates in {seconds_text(self.took)}"
+        head = (
+            f"{self.op}: {sizes}; {self.target}{threads}; {counted(len(self.trials), 'candidate')} in {seconds_text(self.took)}"
+        )
         out = [head, *table(self.trials, self.best)]
         if self.refused:
             reasons = dict.fromkeys(reason for _, reason in self.refused)

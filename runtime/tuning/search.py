@@ -199,7 +199,7 @@ class Search:
         """The winner is used from now on, and kept."""
         best = self.best
         stored = self.store and best.seconds is not None
-        found = self._keep(best, 0 if stopped else self.top) if stored else self._kept(best, 0)
+        found = self._keep(best, 0 if stopped else self.top) if stored else self._record(best, 0)
         self.kernel.adopt(with_variant(self.kernel.variants, self.place, best.variant), found)
         if self.store:
             record_trials(self.request, self.dims, self.trials)
@@ -209,16 +209,11 @@ class Search:
             tuple(self.refused), stopped, stored, self.note, self.ended,
         )  # fmt: skip
 
-    def _kept(self, t: Trial, asked: int) -> TunedRecord:
-        base = self.trials[0].seconds or 0.0
-        measured = sum(1 for x in self.trials if x.samples)
-        schedule = t.schedule if t.number else None
-        return TunedRecord(
-            schedule, self.place, t.seconds or 0.0, base, asked, measured, self.sizes, time.strftime("%Y-%m-%d")
-        )  # fmt: skip
+    def _record(self, t: Trial, asked: int) -> TunedRecord:
+        return TunedRecord.of(self.trials, t, self.place, asked, self.sizes)
 
     def _keep(self, t: Trial, asked: int) -> TunedRecord:
-        found = self._kept(t, asked)
+        found = self._record(t, asked)
         if self.store:
             store_record(self.request, found)
         return found

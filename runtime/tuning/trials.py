@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.schedule.parameters import parameters
 from ...dsl.errors import AndironError, InternalError, UserError
+from ...dsl.errors.run import ArgumentKind
 from ...dsl.support.expected import expect_count, expect_time
 from ..native import cpu_features
 from ..report import Report
@@ -31,6 +32,11 @@ def expect_budget(top: int, seconds: float, trials: int | None) -> None:
     expect_time("seconds", seconds)
     if trials is not None:
         expect_count("trials", trials, 1, "how many candidates to measure, those of the search among them")
+        if trials < top:
+            raise ArgumentKind(
+                f"`trials` is {trials}, fewer than `top`, {top}: these are measured first, and a search goes on from them",
+                help="give more `trials`, or a smaller `top`",
+            )
 
 
 def candidate_limit(top: int) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...dsl import syntax
 from ...dsl.errors import UserError
 from ...dsl.op import Op
-from ...dsl.support.amounts import seconds_text
+from ...dsl.support.amounts import counted, seconds_text
 from ...dsl.text.parser import parse_schedule
 from ...dsl.text.print_node import format_node
 from ..devices import extended_devices
@@ -52,6 +53,19 @@ class TunedSchedule(Protocol):
         ...
 
 
+class RecordedTrial(Protocol):
+    """A trial, wherever it was measured."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def seconds(self) -> float | None: ...
+    @property
+    def samples(self) -> Sequence[float]: ...
+
+
 @dataclass(frozen=True)
 class TunedRecord:
     """The winner of a search.
@@ -71,11 +85,21 @@ class TunedRecord:
     sizes: Mapping[str, int]
     date: str
 
+    @staticmethod
+    def of(
+        trials: Sequence[RecordedTrial], best: RecordedTrial, place: int, asked: int, sizes: Mapping[str, int]
+    ) -> TunedRecord:
+        """Of a search: its trials, of which the first is the schedule as it was, and the best of them."""
+        return TunedRecord(
+            best.schedule if best.number else None, place, best.seconds or 0.0, trials[0].seconds or 0.0, asked,
+            sum(bool(t.samples) for t in trials), sizes, time.strftime("%Y-%m-%d"),
+        )  # fmt: skip
+
     def __str__(self) -> str:
         if self.schedule is None:
-            return f"tuned {self.date}: nothing faster among {self.measured} candidates"
+            return f"tuned {self.date}: nothing faster among {counted(self.measured, 'candidate')}"
         gain = f"{seconds_text(self.seconds)} for {seconds_text(self.default)} by default"
-        return f"the schedule was found by tuning, {self.date}: {gain}, the best of {self.measured} candidates"
+        return f"the schedule was found by tuning, {self.date}: {gain}, the best of {counted(self.measured, 'candidate')}"
 
     def kernel(self, request: CompileRequest) -> Kernel | None:
         """The kernel with this schedule; None where the text is not accepted any more."""

@@ -15,7 +15,7 @@ from time import strptime
 from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors.target import NotInModule
-from ...dsl.support.amounts import seconds_text
+from ...dsl.support.amounts import counted, seconds_text
 from ..options import add_json, not_negative, positive
 from ..terminal import complain, say_json
 from .tune import Progress
@@ -89,7 +89,7 @@ def _list(database: Database, args: argparse.Namespace) -> int:
         for machine, seconds in s.best.items():
             print(f"{'':14}{_time_text(seconds):>10}  {machine}")
     rest = "; there are more: see --limit" if more else ""
-    print(f"{len(listed):,} {'task' if len(listed) == 1 else 'tasks'} in {database.name}{rest}")
+    print(f"{counted(len(listed), 'task')} in {database.name}{rest}")
     return 0
 
 
@@ -126,7 +126,7 @@ def _export(database: Database, args: argparse.Namespace) -> int:
 
     count = export_rows(database, args.file, args.op, args.target)
     if args.file != "-":
-        say_json({"rows": count}) if args.json else print(f"wrote {_rows(count)} to {args.file}")
+        say_json({"rows": count}) if args.json else print(f"wrote {counted(count, 'row')} to {args.file}")
     return 0
 
 
@@ -143,13 +143,13 @@ def _merge(database: Database, args: argparse.Namespace) -> int:
 
 
 def _added(database: Database, count: int, args: argparse.Namespace) -> int:
-    say_json({"added": count}) if args.json else print(f"added {_rows(count)} to {database.name}")
+    say_json({"added": count}) if args.json else print(f"added {counted(count, 'row')} to {database.name}")
     return 0
 
 
 def _prune(database: Database, args: argparse.Namespace) -> int:
     count = database.prune(args.before, args.keep)
-    say_json({"removed": count}) if args.json else print(f"removed {_rows(count)} from {database.name}")
+    say_json({"removed": count}) if args.json else print(f"removed {counted(count, 'row')} from {database.name}")
     return 0
 
 
@@ -211,10 +211,6 @@ def _facts(m: Measurement) -> dict[str, Any]:
 
 def _time_text(seconds: float | None) -> str:
     return "-" if seconds is None else seconds_text(seconds)
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
 def _time(text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...runtime.gpu.resource_usage import ResourceUsage
     from ...runtime.kernel import Kernel
     from ...runtime.machine_code.main_loop_report import MainLoopReport
+    from ..tuning.learned_times import LearnedTimes
 
 NAME = "explain"
 HELP = "show the effect of each line of a schedule, without running it"
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         const=8,
         metavar="N",
-        help="list the best N candidates of each launch, with their costs",
+        help="list the best N candidates of each launch, with their costs, and with the times of a model that learned",
     )
     parser.add_argument("--mappings", action="store_true", help="list the mappings of the indices of instructions")
     parser.add_argument("--sass", action="store_true", help="count instructions of the machine code, for NVIDIA cycles too")
@@ -67,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
         why: dict[str, Any] = {"schedule_from": _source(kernel)}
         why |= {"choices": [asdict(c) for c in choices]} if choices else {}
         why |= {"alternatives": [asdict(c) for c in alternatives]} if alternatives else {}
+        if args.candidates and (learned := _learned(kernel, args.candidates)):
+            why |= {"learned": learned.as_dict()}
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
     from ...codegen.lower.schedule_trace import show_trace
@@ -83,7 +86,16 @@ def run(args: argparse.Namespace) -> int:
             print("\n" + show_launch_report(c, args.candidates))
         if not choices:
             print("\nno candidates: the author wrote all lines, or they come from the default nests")
+        if learned := _learned(kernel, args.candidates):
+            print(f"\n{learned}")
     return 0
+
+
+def _learned(kernel: Kernel, count: int) -> LearnedTimes | None:
+    """What a trained model says of the candidates, where tuning uses one."""
+    from ..tuning.learned_times import learned_times
+
+    return learned_times(kernel, count)
 
 
 def _source(kernel: Kernel) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ...runtime.storage.files import write_text
+from ...runtime.storage.files import expect_place, write_text
 from ..options import add_json, positive
 from ..terminal import complain, say_json
 
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from ..from_torch.task_text import summary, task_text, unserved_lines
 
     targets = args.target or ["cpu"]
+    if args.output:
+        expect_place(args.output)
     for target in targets:
         resolve_request(std_module("ops.gemm"), "gemm", target=target)  # a mistake shows before the model is exported
     found = collect(read_nodes(exported_program(args.from_torch)), decompose)

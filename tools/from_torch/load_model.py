@@ -6,13 +6,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...dsl.errors import did_you_mean
+from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.run import BadModel, CannotExport, NoPackage
 
 _SPELLINGS = "write `package.module:function`, `file.py:function`, or a `.pt2` file of `torch.export.save`"
@@ -26,11 +27,10 @@ def exported_program(name: str) -> Any:
 
     Code of the user's is executed. Raises NoPackage, BadModel, CannotExport.
     """
-    try:
-        import torch  # type: ignore[import-not-found]
-    except ImportError:
-        raise NoPackage("PyTorch is not installed", help="pip install 'andiron[torch]'") from None
+    torch = _pytorch()
     if name.endswith(".pt2"):
+        if not Path(name).is_file():
+            raise BadModel(f"there is no file `{name}`")
         return _attempt(lambda: torch.export.load(name), f"`{name}` cannot be read")
     model, args, kwargs = _model_of(torch, name)
     fast_path = torch.backends.mha.get_fastpath_enabled()
@@ -41,6 +41,30 @@ def exported_program(name: str) -> Any:
             return _attempt(lambda: torch.export.export(model.eval(), args, kwargs), f"PyTorch cannot export `{name}`")
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def _pytorch() -> Any:
+    """PyTorch. Raises NoPackage where it is not installed, and where it is and cannot be imported."""
+    try:
+        import torch  # type: ignore[import-not-found]
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise NoPackage("PyTorch is not installed", help="pip install 'andiron[torch]'") from None
+        raise _broken_pytorch(error) from error
+    except Exception as error:
+        if os.environ.get("ANDIRON_DEBUG"):
+            raise
+        raise _broken_pytorch(error) from error
+    if not hasattr(torch, "export"):
+        raise NoPackage("this PyTorch has no `torch.export`", help="pip install --upgrade 'andiron[torch]'")
+    return torch
+
+
+def _broken_pytorch(cause: Exception) -> NoPackage:
+    return NoPackage(
+        f"PyTorch is installed, and cannot be imported: {_in_words(cause)}",
+        help="`python -c 'import torch'` shows the same; once that works, so does this",
+    )
 
 
 def _model_of(torch: Any, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -67,7 +91,7 @@ def _function(name: str) -> Callable[[], Any]:
         raise BadModel(f"`{name}` names no function", help=_SPELLINGS)
     value: Any = _module(place)
     for part in path.split("."):
-        if not hasattr(value, part):
+        if not part or not _attempt(partial(hasattr, value, part), f"`{place}` cannot be looked into", BadModel):
             raise BadModel(f"`{place}` has no `{part}`", help=did_you_mean(part, [n for n in dir(value) if n[0] != "_"]))
         value = getattr(value, part)
     if not callable(value):
@@ -84,10 +108,25 @@ def _module(place: str) -> ModuleType:
         with_folder = path.resolve().parent
     else:
         raise BadModel(f"there is no file `{place}`")
+    if not place.endswith(".py") and not all(part.isidentifier() for part in place.split(".")):
+        raise BadModel(f"`{place}` is no name of a module", help=_SPELLINGS)
     sys.path.insert(0, str(with_folder))
     return _attempt(
-        lambda: _executed(path) if place.endswith(".py") else import_module(place), f"`{place}` cannot be imported", BadModel
+        lambda: _executed(path) if place.endswith(".py") else _imported(place), f"`{place}` cannot be imported", BadModel
     )
+
+
+def _imported(place: str) -> ModuleType:
+    """Raises BadModel where it, or a package that it is in, is not there; what its own code raises, it raises."""
+    try:
+        return import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name and f"{place}.".startswith(f"{error.name}."):
+            raise BadModel(
+                f"there is no module `{error.name}` in this folder or where Python looks",
+                help=f"{_SPELLINGS}; modules are looked for in {Path.cwd()} and in PYTHONPATH",
+            ) from None
+        raise
 
 
 def _executed(path: Path) -> ModuleType:
@@ -104,11 +143,20 @@ def _attempt(function: Callable[[], Any], message: str, error: type[BadModel] | 
     """What a function of the user's or of PyTorch's gives; what it raises, in words."""
     try:
         return function()
+    except UserError:
+        raise
+    except SystemExit as cause:  # a script without a function to call
+        raise error(f"{message}: it ends the program, with {cause.code!r}") from cause
     except Exception as cause:
         if os.environ.get("ANDIRON_DEBUG"):
             raise
-        text = str(cause).strip().splitlines()
-        raise error(f"{message}: {type(cause).__name__}" + (f": {text[0]}" if text else "")) from cause
+        raise error(f"{message}: {_in_words(cause)}") from cause
+
+
+def _in_words(cause: BaseException) -> str:
+    """The kind of an exception, and the first line of what it says."""
+    text = str(cause).strip().splitlines()
+    return type(cause).__name__ + (f": {text[0]}" if text else "")
 
 
 def _described(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...dsl.support.amounts import seconds_text
+from ...dsl.support.amounts import counted, seconds_text
 from ...runtime.tuning.cluster.campaign import Campaign
 from .summary import task_line
 
@@ -60,8 +60,9 @@ def progress_table(campaign: Campaign) -> Any:
     head = Table.grid(padding=(0, 2))
     workers = campaign.engine.workers()
     left = campaign.seconds_left()
-    facts = [f"{campaign.ended} of {len(campaign.distinct)} tasks", f"{campaign.measured} candidates measured"]
-    facts += [f"{workers} workers"] if workers is not None else []
+    tasks = counted(len(campaign.distinct), "task")
+    facts = [f"{campaign.ended} of {tasks}", f"{counted(campaign.measured, 'candidate')} measured"]
+    facts += [counted(workers, "worker")] if workers is not None else []
     facts += [f"{seconds_text(left)} left"] if left is not None else []
     head.add_row(ProgressBar(len(campaign.distinct), campaign.ended, width=30), *facts)
     table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left")

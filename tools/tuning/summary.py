@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from ...dsl.support.amounts import seconds_text
+from ...dsl.support.amounts import counted, seconds_text
 from ...runtime.tuning.cluster.campaign import Campaign
 from ...runtime.tuning.cluster.task_file import FileTask
 from ...runtime.tuning.cluster.task_run import TaskRun
@@ -29,8 +29,8 @@ class TuningSummary:
     weighted: float | None
 
     def __str__(self) -> str:
-        out = f"{self.done} of {self.tasks} tasks done" + (f", {self.failed} failed" if self.failed else "")
-        out += f"; {self.measured} candidates measured"
+        out = f"{self.done} of {counted(self.tasks, 'task')} done" + (f", {self.failed} failed" if self.failed else "")
+        out += f"; {counted(self.measured, 'candidate')} measured"
         if self.gains is not None and self.weighted is not None:
             low, middle, high = self.gains
             out += f"; gain {middle:.2f}x in the median, quartiles {low:.2f}x and {high:.2f}x; weighted {self.weighted:.2f}x"
@@ -64,4 +64,5 @@ def task_line(run: TaskRun) -> str:
     known = "" if run.measured else ", all known before"
     set_aside = sum(bool(t.rejected) for t in run.trials)
     aside = f", {set_aside} set aside" if set_aside else ""
-    return f"{run.task}: {seconds_text(best.seconds or 0.0)}, {run.gain:.2f}x; {len(run.trials)} candidates{aside}{known}"
+    count = counted(len(run.trials), "candidate")
+    return f"{run.task}: {seconds_text(best.seconds or 0.0)}, {run.gain:.2f}x; {count}{aside}{known}"

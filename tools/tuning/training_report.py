@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...dsl.support.amounts import counted
 from ...runtime.tuning.learn.model_store import LearnedModel
 from ...runtime.tuning.learn.train_database import Training
 
@@ -10,7 +11,7 @@ _MOST = 8  # features that are named
 
 def training_report(found: Training) -> str:
     """A paragraph for each kind of machine, and what was left out."""
-    rest = [f"left out: {n:,} {'row' if n == 1 else 'rows'}: {reason}" for reason, n in found.left_out.items()]
+    rest = [f"left out: {counted(n, 'row')}: {reason}" for reason, n in found.left_out.items()]
     rest += [f"no model: {reason}" for reason in found.too_few]
     return "\n\n".join([*(_model(m) for m in found.models), *(["\n".join(rest)] if rest else [])])
 
@@ -18,7 +19,7 @@ def training_report(found: Training) -> str:
 def _model(m: LearnedModel) -> str:
     lines = [
         f"{m.target} on {m.fingerprint}",
-        f"{m.rows:,} schedules of {m.tasks:,} tasks, {m.ops:,} ops",
+        f"{counted(m.rows, 'schedule')} of {counted(m.tasks, 'task')}, {counted(m.ops, 'op')}",
         "",
         f"{'on ops not seen':<16}{'closed form':>20}{'learned':>20}   mean (median)",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from ...runtime.storage.files import write_text
+from ...runtime.storage.files import expect_place, write_text
 from ...runtime.tuning.cluster.campaign import Campaign
 from ...runtime.tuning.cluster.open_engine import open_engine
 from ...runtime.tuning.cluster.task_file import read_task_file
@@ -20,7 +20,9 @@ from .summary import summary_of
 def tune_tasks(args: argparse.Namespace) -> int:
     """The exit status: 0 if all tasks are done, 1 if one failed, 130 if it was interrupted."""
     tasks = read_task_file(args.tasks)
-    database = open_database(args.db)
+    if args.report:
+        expect_place(args.report)
+    database = None if args.dry_run else open_database(args.db)
     engine = open_engine(args.cluster)
     stored: set[int] = set()
     try:
@@ -32,7 +34,7 @@ def tune_tasks(args: argparse.Namespace) -> int:
         engine.close()
     summary = summary_of(campaign, tasks)
     if args.report:
-        write_text(args.report, tuning_page(campaign, tasks, database.name))
+        write_text(args.report, tuning_page(campaign, tasks, "nothing: a dry run" if database is None else database.name))
     if args.json:
         say_json({"tasks": [r.as_dict() for r in campaign.distinct], "summary": vars(summary), "stopped": campaign.stopped})
     else:

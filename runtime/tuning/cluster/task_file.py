@@ -21,9 +21,10 @@ Each table of sizes for each target is a task.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +42,21 @@ from .task_run import TaskRun
 _DEFAULTS: dict[str, Any] = {
     "target": "cpu", "top": 10, "trials": 0, "seconds": 60, "schedule": None, "threads": None, "weight": 1.0
 }  # fmt: skip
+_EMPTY = "name one or more, or leave the line out"
 _HEADER = re.compile(r"^[ \t]*\[+[ \t]*([\w.-]+)[ \t]*\]+")
 _KEY = re.compile(r"^[ \t]*([\w-]+)[ \t]*=")
 # What a key's value is, in words, and whether a value is that.
 _KINDS = {
     "op": ("the name of an op", lambda x: isinstance(x, str)),
     "file": ("the path of a .sched file", lambda x: isinstance(x, str)),
-    "sizes": ("a table of integers, or a list of such tables", lambda x: all(_is_sizes(s) for s in _listed(x))),
-    "target": ("the name of a target, or a list of names", lambda x: all(isinstance(t, str) for t in _listed(x))),
+    "sizes": ("a table of integers, or a list of such tables", lambda x: _all(_is_sizes, x)),
+    "target": ("the name of a target, or a list of names", lambda x: _all(lambda t: isinstance(t, str), x)),
     "schedule": ("the name of a schedule, or `auto`", lambda x: isinstance(x, str)),
     "threads": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
     "top": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
     "trials": ("an integer, 0 or more", lambda x: _is_number(x, int) and x >= 0),
-    "seconds": ("a number of seconds", lambda x: _is_number(x, int, float) and x > 0),
-    "weight": ("a number, 0 or more", lambda x: _is_number(x, int, float) and x >= 0),
+    "seconds": ("a number of seconds, more than 0 and finite", lambda x: _is_number(x, int, float) and 0 < x < inf),
+    "weight": ("a number, 0 or more and finite", lambda x: _is_number(x, int, float) and 0 <= x < inf),
 }
 
 
@@ -129,6 +131,12 @@ class _Reader:
         values = {**defaults, **self._checked(entry, "task", number, _KINDS)}
         if "op" not in entry and "file" not in entry:
             self._mistake("a task needs an `op`, or a `file`", self._place("task", number, ""))
+        if 0 < values["trials"] < values["top"]:
+            self._mistake(
+                f"`trials` is {values['trials']}, fewer than `top`, {values['top']}: these are measured first",
+                self._place("task", number, "trials" if "trials" in entry else "top"),
+                "write more `trials`, a smaller `top`, or `trials = 0` for no search",
+            )
         if len(self.diagnostics.errors) > before:
             return
         try:
@@ -152,6 +160,8 @@ class _Reader:
             if key not in known:
                 brackets = f"[[{header}]]" if header == "task" else f"[{header}]"
                 self._mistake(f"`{brackets}` has no `{key}`", self._place(header, number, key), did_you_mean(key, known))
+            elif value == []:
+                self._mistake(f"`{key}` is an empty list, so there is no task", self._place(header, number, key), _EMPTY)
             elif not _KINDS[key][1](value):
                 self._mistake(f"`{key}` is {_KINDS[key][0]}", self._place(header, number, key))
             else:
@@ -231,6 +241,11 @@ def _line_span(source: Source, number: int) -> Span:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _all(holds: Callable[[Any], bool], value: Any) -> bool:
+    """Whether it holds of a value, or of each one of a list."""
+    return all(holds(x) for x in _listed(value))
 
 
 def _is_sizes(value: Any) -> bool:

@@ -23,11 +23,9 @@ from ..candidates import leaves_all_open
 from ..database.database import Database
 from ..database.describe import task_of as database_task
 from ..database.measurement import Measurement
-from ..evolution.evolve import Ranker
 from ..evolution.generations import FIRST_SHARE
 from ..learn.model_store import LearnedModel
-from ..learn.ranker import Ranker as LearnedRanker
-from ..learn.ranker import usable_model
+from ..learn.ranker import Ranker, usable_model
 from ..racing import winner
 from ..trial_runs import FIRST_CALL
 from ..trials import COMPILED_FOR_PARAMETERS, candidate_limit
@@ -58,7 +56,7 @@ class TaskRun:
     measured how many of them were measured by this run, and not known before
     deciding the trials that were timed together last, of which one is the best; all where there was no search outwards
     took     seconds of measuring the first candidates
-    ranker   predicted seconds of a call, for a search outwards; None: the closed form
+    ranker   of a search outwards, where a learned model is used; None: the closed form ranks
     """
 
     task: TuningTask
@@ -298,7 +296,7 @@ class TaskRun:
 
     def _learned(self, model: LearnedModel) -> Ranker:
         """Compares schedules with the first candidates."""
-        ranker = LearnedRanker(self.task.request(), model, dict(self.task.dims))
+        ranker = Ranker(self.task.request(), model, dict(self.task.dims))
         ranker.seconds([c.trial(self.task, number)[0].variant for number, c in enumerate(self.accepted)])
         return ranker
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ....codegen.targets import Target
 from ....dsl.errors import AndironError
 from ....dsl.errors.run import CannotTune, NothingRight
+from ....dsl.support.amounts import counted
 from ...arrays.bind_sizes import bind_sizes
 from ...native import cpu_features
 from ...random_inputs import default_sizes
@@ -78,12 +79,8 @@ def found_before(request: CompileRequest, place: int) -> tuple[TaskCandidate, ..
 
 def record_of(run: TaskRun, asked: int) -> TunedRecord:
     """What the cache keeps of a run that has measurements."""
-    best, base = run.best, run.trials[0].seconds or 0.0
-    assert best is not None
-    measured = sum(1 for t in run.trials if t.samples)
-    schedule = best.schedule if best.number else None
-    sizes = run.request.op.all_sizes(dict(run.task.dims))
-    return TunedRecord(schedule, run.place, best.seconds or 0.0, base, asked, measured, sizes, time.strftime("%Y-%m-%d"))
+    assert run.best is not None
+    return TunedRecord.of(run.trials, run.best, run.place, asked, run.request.op.all_sizes(dict(run.task.dims)))
 
 
 def store_run(run: TaskRun, asked: int) -> bool:
@@ -106,7 +103,7 @@ def measured_on_such(machine: Machine | None, target: Target, threads: int | Non
 
 def _tell(run: TaskRun, say: Callable[[str], None], _: Campaign) -> None:
     measured = sum(1 for t in run.trials if t.verdict)
-    say(f"{run.state}: {len(run.accepted)} candidates compiled, {measured} measured")
+    say(f"{run.state}: {counted(len(run.accepted), 'candidate')} compiled, {measured} measured")
 
 
 def _failure(kernel: Kernel, run: TaskRun, stopped: str) -> BaseException:

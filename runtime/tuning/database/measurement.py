@@ -150,16 +150,18 @@ def _seconds(samples: Any) -> tuple[float, ...]:
     """Samples as numbers. Raises BadMeasurement for what is no time of a call."""
     if isinstance(samples, (str, bytes)) or not isinstance(samples, Iterable):
         raise BadMeasurement(f"samples are a list of numbers of seconds, and not {samples!r}")
-    found = tuple(samples)
-    for x in found:
+    found = []
+    for x in samples:
         if isinstance(x, bool) or not isinstance(x, Real):
             raise BadMeasurement(f"a sample is no number of seconds: {x!r}")
-        if not 0 < x < math.inf:  # nor is what is not a number
+        try:
+            seconds = float(x)
+        except OverflowError:
+            raise BadMeasurement("a sample is larger than any number of seconds", help=_WAY_OUT) from None
+        if not 0 < seconds < math.inf:  # nor is what is not a number
             raise BadMeasurement(f"a sample is no time of a call: {x} s; it is more than 0 and finite", help=_WAY_OUT)
-    try:
-        return tuple(float(x) for x in found)
-    except OverflowError:
-        raise BadMeasurement("a sample is larger than any number of seconds", help=_WAY_OUT) from None
+        found.append(seconds)
+    return tuple(found)
 
 
 def _expect_utf8(what: str, text: str) -> None:

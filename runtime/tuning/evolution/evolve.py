@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ....dsl.errors import AndironError
-from ....dsl.support.amounts import seconds_text
+from ....dsl.support.amounts import counted, seconds_text
 from ...check_results import ExpectedResults
 from ...native import cpu_features
 from ...timing import BURSTS
-from ...variant import Variant
 from ..racing import ROUNDS, SAMPLE, winner
 from ..result import Trial
 from ..trial_runs import Say, TrialRuns
@@ -24,8 +23,8 @@ from .mutation_space import MutationSpace
 
 if TYPE_CHECKING:
     from ...compile import CompileRequest
+    from ..learn.ranker import Ranker
 
-Ranker = Callable[[Variant], float | None]  # predicted seconds of a call
 _LEAST_BATCH = 8  # candidates: the incumbent is timed with each batch, and should not be most of it
 _FEWEST = 4  # rounds of the last race that say more than the races before
 
@@ -70,7 +69,7 @@ class Evolution:
 
     def _ended(self, deadline: float) -> str:
         if len(self.trials) >= self.limit:
-            return f"{len(self.trials)} candidates were measured"
+            return f"{counted(len(self.trials), 'candidate')} measured"
         if self._generations.stalled:
             return "no change can be faster by more than noise"
         return "the time is up" if time.monotonic() > deadline else ""
@@ -137,7 +136,7 @@ class Evolution:
     def _leading(self, alive: list[Trial], turn: int) -> None:
         self.say(
             f"generation {self._generations.count}, round {turn} of {ROUNDS}, {len(alive)} left; "
-            f"{len(self.trials)} candidates; the best {seconds_text(self.best.seconds or 0.0)}: {self.best.about}"
+            f"{counted(len(self.trials), 'candidate')}; the best {seconds_text(self.best.seconds or 0.0)}: {self.best.about}"
         )
 
     # ------------------------------------------------------------ the end

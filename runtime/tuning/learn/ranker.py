@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....dsl.errors import AndironError, UserError
+from ....dsl.support.amounts import counted
 from ....dsl.text.parser import parse_schedule
 from ...random_inputs import default_sizes
 from ...variant import Variant
@@ -97,4 +98,7 @@ def usable_model(database: Database, target: str, fingerprint: str) -> tuple[Lea
         return None, f"the model of {database.name} is of Andiron {model.version}: `andiron db train` trains it anew"
     if model.refusal:
         return None, f"the model of {database.name} is not used: {model.refusal}"
-    return model, f"candidates are ordered by the model that learned from {model.rows:,} measurements, {model.time[:10]}"
+    return (
+        model,
+        f"candidates are ordered by the model that learned from {counted(model.rows, 'measurement')}, {model.time[:10]}",
+    )

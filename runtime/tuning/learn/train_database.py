@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.database import TooFewMeasurements
+from ....dsl.support.amounts import counted
 from ..database.database import Database
 from .model_store import LearnedModel, store_model
 from .train_model import train_model
@@ -59,7 +60,7 @@ def train_database(
 
 
 def _nothing(database: Database, left_out: Mapping[str, int]) -> TooFewMeasurements:
-    reasons = "; ".join(f"{n:,} rows are left out: {reason}" for reason, n in left_out.items())
+    reasons = "; ".join(f"{counted(n, 'row')} left out: {reason}" for reason, n in left_out.items())
     return TooFewMeasurements(
         f"{database.name} has no schedules to compare{': ' if reasons else ''}{reasons}",
         help="measure some: `andiron tune --tasks FILE`",

@@ -99,6 +99,18 @@ def test_faults(gemm, capsys, more, said):
     assert said in capsys.readouterr().err
 
 
+def test_fewer_trials_than_candidates(gemm, capsys):
+    assert main(["tune", gemm, *SIZES, "--trials", "4"]) == 1
+    said = capsys.readouterr().err
+    assert "`trials` is 4, fewer than `top`, 10" in said
+    assert "help: " in said
+
+
+def test_one_candidate(gemm, capsys):
+    assert main(["tune", gemm, *SIZES, "--target", "emulate:sm_80", "--top", "1"]) == 0
+    assert "; 1 candidate\n" in capsys.readouterr().out
+
+
 def test_wrong_usage(gemm):
     with pytest.raises(SystemExit) as error:
         main(["tune", gemm, "--top", "0"])

@@ -41,6 +41,9 @@ def pretended(monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "my_net", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_net.py").write_text(NET)
+    (tmp_path / "broken.py").write_text("import nowhere\n")
+    (tmp_path / "script.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "net.pt2").touch()
     yield
     sys.modules.pop("my_net", None)
 
@@ -49,7 +52,18 @@ def pretended(monkeypatch, tmp_path):
     ("name", "error", "message"),
     [
         ("my_net", BadModel, "`my_net` names no function"),
-        ("my_nett:make.good", BadModel, "`my_nett` cannot be imported: ModuleNotFoundError: No module named 'my_nett'"),
+        (
+            "my_nett:make.good",
+            BadModel,
+            "there is no module `my_nett` in this folder or where Python looks\n  help: write `package",
+        ),
+        ("my_net.more:make", BadModel, "there is no module `my_net.more`"),
+        (".my_net:make", BadModel, "`.my_net` is no name of a module"),
+        ("my net:make", BadModel, "`my net` is no name of a module"),
+        ("broken:make", BadModel, "`broken` cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("script.py:make", BadModel, "`script.py` cannot be imported: it ends the program, with 3"),
+        ("my_net:make.", BadModel, "`my_net` has no ``"),
+        ("nothing.pt2", BadModel, "there is no file `nothing.pt2`"),
         ("other.py:make", BadModel, "there is no file `other.py`"),
         ("my_net.py:mke", BadModel, "`my_net.py` has no `mke`\n  help: did you mean `make`?"),
         ("my_net:net", BadModel, "`my_net:net` is a value of the type `Module`, and no function"),
@@ -71,6 +85,32 @@ def test_mistakes(name, error, message, pretended):
 def test_without_pytorch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(NoPackage, match="andiron\\[torch\\]"):
+        exported_program("net:make")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise OSError('libcudart.so: cannot open')", "OSError: libcudart.so: cannot open"),
+        ("raise ImportError('of its own\\nand more')", "ImportError: of its own"),
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("1 // 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_broken_pytorch(tmp_path, monkeypatch, text, said, capsys):
+    (tmp_path / "torch.py").write_text(text)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["tasks", "--from-torch", "net:make"]) == 1
+    shown = capsys.readouterr().err
+    assert f"error[no-package]: PyTorch is installed, and cannot be imported: {said}" in shown
+    assert "and more" not in shown
+    assert "import torch" in shown
+
+
+def test_a_pytorch_without_export(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    with pytest.raises(NoPackage, match=r"has no `torch\.export`"):
         exported_program("net:make")
 
 

@@ -98,6 +98,37 @@ def test_wrong_usage(tasks, capsys):
     assert "name one of FILE and --tasks FILE" in capsys.readouterr().err
 
 
+def test_what_the_file_says_of_each_task_is_no_option(tasks, capsys):
+    for words, key in (
+        (["--size", "M=3"], "`sizes`"), (["--op", "x"], "`op`"), (["--schedule", "auto"], "`schedule`"),
+        (["--top", "3"], "`top`"), (["--target", "cpu"], "`target`"), (["--param", "P=3"], "`sizes`"),
+        (["--trials", "99"], "`trials`"), (["--seconds", "3"], "`seconds`"), (["--threads", "1"], "`threads`"),
+    ):  # fmt: skip
+        assert main(["tune", "--tasks", tasks, *words]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: {words[0]}: not with --tasks")
+        assert f"write {key} in {tasks}" in said
+
+
+def test_what_cannot_be_written_is_said_before_work_begins(tasks, tmp_path, monkeypatch, capsys):
+    from andiron.runtime.tuning.cluster.campaign import Campaign
+
+    monkeypatch.setattr(Campaign, "run", None)
+    for place in (tmp_path / "nowhere" / "x.html", tmp_path):
+        assert main(["tune", "--tasks", tasks, "--report", str(place)]) == 1
+        assert f"cannot write {place}" in capsys.readouterr().err
+    assert main(["tune", str(tmp_path / "gemm.sched"), "--report", str(tmp_path / "x.html")]) == 2
+    assert "--report is for --tasks" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "cache") == ["gemm.sched", "tasks.toml"]
+
+
+def test_a_dry_run_keeps_nothing(tasks, tmp_path, capsys):
+    assert main(["tune", "--tasks", tasks, "--dry-run"]) == 1
+    assert "2 of 3 tasks done, 1 failed; 4 candidates measured" in capsys.readouterr().out
+    assert not (tmp_path / "cache" / "measurements.db").exists()
+    assert andiron.compile(GEMM, M=61, N=47, K=33).tuned is None
+
+
 def test_the_table_of_a_terminal(tasks):
     """All of it is there while tasks are under way."""
     console = pytest.importorskip("rich.console", reason="the extra `cluster` is not installed")

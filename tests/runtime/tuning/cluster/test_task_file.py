@@ -118,6 +118,28 @@ def test_what_is_no_file_of_tasks(file, text, line, message):
     assert caught.value.span.line == line
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("target = []", "`target` is an empty list, so there is no task"),
+        ("sizes = []", "`sizes` is an empty list, so there is no task"),
+        ("weight = inf", "`weight` is a number, 0 or more and finite"),
+        ("weight = nan", "`weight` is a number, 0 or more and finite"),
+        ("weight = -1", "`weight` is a number, 0 or more and finite"),
+        ("seconds = inf", "`seconds` is a number of seconds, more than 0 and finite"),
+        ("seconds = nan", "`seconds` is a number of seconds, more than 0 and finite"),
+        ("trials = 4", "`trials` is 4, fewer than `top`, 10: these are measured first"),
+    ],
+)
+def test_values_of_which_there_is_nothing_to_do(file, line, message):
+    file.write_text(f"[[task]]\nop = 'softmax'\n{line}\n")
+    with pytest.raises(BadTaskFile) as caught:
+        read_task_file(file)
+    assert caught.value.message == message
+    assert caught.value.span is not None
+    assert caught.value.span.line == 3
+
+
 def test_no_file(file):
     with pytest.raises(NoSuchFile):
         read_task_file(file)

@@ -70,7 +70,7 @@ def test_a_search_ends_where_nothing_can_be_faster(races, monkeypatch):
 
 
 def test_a_ranker_orders_what_is_built(races, monkeypatch):
-    """Any function from a variant to seconds."""
+    """A stand-in for a learned model."""
     asked = []
     plain = evolve.Evolution
 

@@ -1,5 +1,6 @@
 """Learning: a rule that the closed form misses is found and holds for other ops; where there is none, the model is not used."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from andiron.runtime.tuning.learn.ranker import ranker_for
 from andiron.runtime.tuning.learn.train_model import train_model
 from andiron.runtime.tuning.learn.training_set import MeasuredTask
 from andiron.runtime.tuning.trials import trials_for
+from andiron.tools.cli import main
 
 OP = "op scale[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = 2 * X[i, j]\n"
 
@@ -137,6 +139,28 @@ def test_candidates_in_its_order(learned, monkeypatch):
     listed = list(tuning_candidates(request, place))[:6]
     found = ordered_candidates(request, learned, dims, listed)
     assert [c.schedule for c, _ in found] == [listed[n][0].schedule for n in (0, 1, 5, 4, 3, 2)]
+
+
+def test_explain_shows_its_seconds(learned, tmp_path, capsys):
+    path = tmp_path / "scale.sched"
+    path.write_text(OP)
+    words = ["explain", str(path), "--size", "M=64,N=4096", "--candidates", "3"]
+    assert main(words) == 0
+    assert "learned" not in capsys.readouterr().out
+    k = andiron.compile(OP, M=64, N=4096)
+    store_model(open_database(), replace(learned, target="cpu", fingerprint=fingerprint_of(k.request)))
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "tuning: candidates are ordered by the model that learned from 192 measurements" in said
+    lines = said.partition("learned  closed form\n")[2].splitlines()
+    assert len(lines) == 3
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["learned"]["candidates"]
+    ranker, _ = ranker_for(k.request, None)
+    trials, _ = trials_for(k.request, 0, 3, {"M": 64, "N": 4096}, lambda _: None, ranker=ranker)
+    assert [c["learned"] for c in found] == pytest.approx([t.predicted for t in trials])
+    assert found[0]["closed"] != found[0]["learned"]
+    assert [c["learned"] for c in found[1:]] == sorted(c["learned"] for c in found[1:])
 
 
 def test_tuning_says_so(learned):
