@@ -26,13 +26,14 @@ from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
 from .cpu.default_nests import cores_and_lanes, row_statistics
-from .cpu.one_pass import kept_intermediates, one_pass_lines
+from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
 from .gpu.one_pass import compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
+from .one_pass.kept_intermediates import kept_intermediates
 from .rank import block_candidates
 
 

@@ -26,20 +26,16 @@ MANY_KEYS       transposing queries and results takes time with the features, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ....dsl import syntax
 from ....dsl.device import Device
-from ....dsl.errors import UserError
-from ....dsl.op import Op
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
-from ...lower.reductions.dependent_reductions import dependences
-from ...lower.spec import Focus
-from ...plan.computations import Computation, computation_extents, plain_index
+from ...plan.computations import Computation, plain_index
 from ...schedule.candidate import Candidate, Lines
 from ..line_builders import modifier, move_with_layout, tile_text
+from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from .default_nests import cores_and_lanes
 
 VECTORS = 2  # vectors: of rows, side by side [tried; test_lines_of_attention]
@@ -48,92 +44,6 @@ FEW_REGISTERS = 16  # registers: with so many, tiles are half as high [tried; te
 HIGH = 8  # rows of a register tile: of keys, or of features [tried; test_lines_of_attention]
 KEYS_A_FEATURE = 8  # keys: for each feature, for a pass to pay [measured: online; test_limits]
 ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_limits]
-
-
-@dataclass(frozen=True)
-class OnePass:
-    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces.
-
-    scores      products with rows and keys           values     what is computed of them for each row and key
-    sums        for each row, over the keys           products   with more indices than the rows
-    """
-
-    rows: tuple[str, ...]
-    key: str
-    statistic: Computation
-    scores: tuple[Computation, ...]
-    values: tuple[Computation, ...]
-    sums: tuple[Computation, ...]
-    products: tuple[Computation, ...]
-
-    def features(self, product: Computation) -> tuple[str, ...]:
-        """The indices of a product beside the rows."""
-        return tuple(i for i in product.indices if i not in self.rows)
-
-    @property
-    def extents(self) -> dict[str, int | None]:
-        every = (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
-        return {i: e.constant for w in every for i, e in computation_extents(w).items()}
-
-
-def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
-    """None where the computations are something else."""
-    statistics = [w for w in computations if w.reduction is not None and w.reduction.kind in ("max", "min")]
-    if len(statistics) != 1 or len(statistics[0].reduced) != 1 or not statistics[0].indices:
-        return None
-    (statistic,) = statistics
-    rows, (key,) = statistic.indices, statistic.reduced
-    both = {*rows, key}
-    scores = tuple(w for w in computations if w.reduction is not None and set(w.indices) == both)
-    values = tuple(w for w in computations if w.reduction is None and set(w.indices) == both)
-    over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
-    sums = tuple(w for w in over if set(w.indices) == set(rows))
-    products = tuple(w for w in over if w not in sums)
-    found = OnePass(rows, key, statistic, scores, values, sums, products)
-    finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
-    if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
-        return None
-    if len({found.features(w) for w in products}) > 1:
-        return None
-    try:
-        chain = dependences(Focus(computations, {}, "", "", {}), key, None)
-    except UserError:
-        return None
-    return found if {d.reduction.name for d in chain} >= {w.name for w in over if _reads_values(w, found)} and chain else None
-
-
-def _reads_values(w: Computation, found: OnePass) -> bool:
-    made = {t for x in (*found.values, found.statistic) for t in x.targets}
-    return any(ld.tensor in made for ld in loads(w.value))
-
-
-def kept_intermediates(op: Op) -> frozenset[str]:
-    """Intermediates that depend on a reduction, and that others read.
-
-    Of the reductions that one pointwise statement reads at its own indices the last is none: it is the accumulator of what the
-    statement computes.
-    """
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    reads = {s.target: {ld.tensor for ld in loads(s.value)} for s in op.statements}
-    reduced = {s.target for s in op.statements if s.reduction is not None}
-    dependent = set(reduced)
-    for s in op.statements:
-        dependent |= {s.target} if not dependent.isdisjoint(reads[s.target]) else set()
-    out = set()
-    for s in op.statements:
-        readers = [x for x in op.statements if s.target in reads[x.target]]
-        rides = s.target in reduced and all(
-            x.reduction is None and x.indices == s.indices and s.target == _last(op, reads[x.target] & reduced, x.indices)
-            for x in readers
-        )
-        if s.target in inner & dependent and readers and not rides:
-            out.add(s.target)
-    return frozenset(out)
-
-
-def _last(op: Op, names: set[str], indices: tuple[str, ...]) -> str:
-    """The last of the statements with these names and indices."""
-    return next((s.target for s in reversed(op.statements) if s.target in names and s.indices == indices), "")
 
 
 def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lines | None:
@@ -215,12 +125,6 @@ def _lines(
         lines.append(tile_text(*((i, high if i == more[-1] else 1) for i in more)))
         lines.append(syntax.Keep(tuple(name_of(x, found) for x in found.products), register))
     return (*lines, tile_text((found.key, 1)), vector, syntax.Compute())
-
-
-def name_of(w: Computation, found: OnePass) -> str:
-    """The tensor of it that others read, else that it stores."""
-    read = {t for x in (found.statistic, *found.scores, *found.values, *found.sums, *found.products) for t in x.reads}
-    return next((t for t in w.targets if t in read), w.targets[-1])
 
 
 def one_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:

@@ -40,10 +40,10 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...schedule.candidate import Candidate, Cost, Lines
 from ..access_model import AccessModel, AccessProblem, operations
-from ..cpu.one_pass import OnePass, name_of, one_pass_of
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
+from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from ..report import KEPT, CandidateReport, LaunchReport
 from ..tile_space import round_up
 from .contraction_resources import STEP, SYNC

@@ -1,0 +1,77 @@
+"""The launch of one pass: products around a statistic of rows, such as attention, that one loop over the keys computes.
+
+What it computes is the same for all devices. How it is laid out is in `cpu.one_pass` and `gpu.one_pass`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.errors import UserError
+from ....dsl.values import loads
+from ...lower.reductions.dependent_reductions import dependences
+from ...lower.spec import Focus
+from ...plan.computations import Computation, computation_extents
+
+
+@dataclass(frozen=True)
+class OnePass:
+    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces.
+
+    scores      products with rows and keys           values     what is computed of them for each row and key
+    sums        for each row, over the keys           products   with more indices than the rows
+    """
+
+    rows: tuple[str, ...]
+    key: str
+    statistic: Computation
+    scores: tuple[Computation, ...]
+    values: tuple[Computation, ...]
+    sums: tuple[Computation, ...]
+    products: tuple[Computation, ...]
+
+    def features(self, product: Computation) -> tuple[str, ...]:
+        """The indices of a product beside the rows."""
+        return tuple(i for i in product.indices if i not in self.rows)
+
+    @property
+    def extents(self) -> dict[str, int | None]:
+        every = (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
+        return {i: e.constant for w in every for i, e in computation_extents(w).items()}
+
+
+def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
+    """None where the computations are something else."""
+    statistics = [w for w in computations if w.reduction is not None and w.reduction.kind in ("max", "min")]
+    if len(statistics) != 1 or len(statistics[0].reduced) != 1 or not statistics[0].indices:
+        return None
+    (statistic,) = statistics
+    rows, (key,) = statistic.indices, statistic.reduced
+    both = {*rows, key}
+    scores = tuple(w for w in computations if w.reduction is not None and set(w.indices) == both)
+    values = tuple(w for w in computations if w.reduction is None and set(w.indices) == both)
+    over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
+    sums = tuple(w for w in over if set(w.indices) == set(rows))
+    products = tuple(w for w in over if w not in sums)
+    found = OnePass(rows, key, statistic, scores, values, sums, products)
+    finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
+    if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
+        return None
+    if len({found.features(w) for w in products}) > 1:
+        return None
+    try:
+        chain = dependences(Focus(computations, {}, "", "", {}), key, None)
+    except UserError:
+        return None
+    return found if {d.reduction.name for d in chain} >= {w.name for w in over if _reads_values(w, found)} and chain else None
+
+
+def _reads_values(w: Computation, found: OnePass) -> bool:
+    made = {t for x in (*found.values, found.statistic) for t in x.targets}
+    return any(ld.tensor in made for ld in loads(w.value))
+
+
+def name_of(w: Computation, found: OnePass) -> str:
+    """The tensor of it that others read, else that it stores."""
+    read = {t for x in (found.statistic, *found.scores, *found.values, *found.sums, *found.products) for t in x.reads}
+    return next((t for t in w.targets if t in read), w.targets[-1])
