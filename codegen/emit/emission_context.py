@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer
 from .c.c_expr import ATOM, ELEMENTS, SCALARS, CExpr, Helper, storage
-from .c.c_tree import Assign, Block, Declaration, Directive, ExprStatement, For, If, Statement
-from .c.memo_substitution import MemoSubstitution
-from .c.text_builder import SourceText, TextScope
+from .c.c_tree import Declaration, Directive, For
+from .c.text_builder import SourceText
+from .known_facts import KnownFacts
 from .lane_analysis import LaneInfo
+from .lane_loop import LaneLoop
 from .partial_lanes import FirstLanes, LaneMask
 
 
@@ -32,32 +32,34 @@ class PrintedLoop:
 
 @dataclass
 class EmissionContext:
-    """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
+    """What the launch consists of, and where its printing is.
+
+    program, lanes, buffers  what is printed           text, needs        what it becomes: statements, helper functions
+    emitted_names            of buffers, in the text   cells              of register buffers: variables by coordinates
+    constants                of the launch, by key     stream_limits      of stores past the caches (`streaming_stores`), and
+                                                                          whether sizes decide them
+    known                    of index expressions      loops              that are being printed
+    sub_vector               of the lanes, where one is printed by itself
+    mask                     the lanes that take part, where not all do
+    lane_loop                where lanes are printed one at a time, and all is scalar
+    copies_only              inside a statement that stores what it loads
+    """
 
     program: Program
     lanes: LaneInfo
     text: SourceText
     buffers: dict[str, Buffer]
     needs: dict[Helper, None]
-    env: dict[Var, Expr] = field(default_factory=dict)
-    sub_vector: int | None = None  # which one, while that is so
-    in_lane: bool = False
-    fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
-    mask: LaneMask | None = None  # the lanes that take part, where not all do
+    emitted_names: dict[str, str] = field(default_factory=dict)
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
-    substitution: MemoSubstitution = field(default_factory=MemoSubstitution)
-    emitted_names: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
-    copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
-    false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
-    unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
-    written: set[str] = field(default_factory=set)  # vectors whose copies are written
-    pays: dict[str, str] = field(default_factory=dict)  # what tells where instructions that store are taken
-    caches: int = 0  # bytes that the largest cache of a core holds, where memory is asked ahead for what it does not hold
-    loops: list[PrintedLoop] = field(default_factory=list)  # that are being printed
-    copies_only: bool = False  # inside a statement that stores what it loads
-    prefetched: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
-    stored_with: set[str] = field(default_factory=set)  # such instructions
-    packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
+    constants: dict[tuple, str] = field(default_factory=dict)
+    stream_limits: dict[str, bool] = field(default_factory=dict)
+    known: KnownFacts = field(default_factory=KnownFacts)
+    loops: list[PrintedLoop] = field(default_factory=list)
+    sub_vector: int | None = None
+    mask: LaneMask | None = None
+    lane_loop: LaneLoop | None = None
+    copies_only: bool = False
 
     # ------------------------------------------------------------ index expressions
 
@@ -65,13 +67,18 @@ class EmissionContext:
         """The expression with known values substituted, the lane counted within the sub-vector. Never applied twice."""
         if not e.terms:
             return e
-        e = self.substitution(e, self.env)
-        return e if self.sub_vector is None else self.substitution(e, self.lanes.counted[self.sub_vector])
+        e = self.known.substitute(e)
+        return e if self.sub_vector is None else self.known.substitution(e, self.lanes.counted[self.sub_vector])
 
     @property
     def lane(self) -> Var | None:
         """The lane's number within the vector that is being printed, which has `width` lanes."""
         return self.lanes.var if self.sub_vector is None else self.lanes.part
+
+    @property
+    def in_lane(self) -> bool:
+        """Whether one lane is printed, where all is scalar."""
+        return self.lane_loop is not None
 
     @property
     def sub_vectors(self) -> int:
@@ -111,29 +118,17 @@ class EmissionContext:
         return not self.in_lane and self.lane in e.variables()
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return e if self.lane is None else self.substitution(e, {self.lane: as_expr(lane)})
+        return e if self.lane is None else self.known.substitution(e, {self.lane: as_expr(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Helper(name, element, self.width if vector else 1)] = None
 
-    def storing(self, using: str, dtype: DType) -> Instr | None:
-        """The instruction of that name or family that stores one vector of `dtype`."""
-        for i in self.program.instrs:
-            target = i.operand(i.statement.target)
-            if using in (i.name, i.family) and target.dtype == dtype and target.shape == (self.width,):
-                self.need(f"instr:{i.name}", "", True)
-                self.need(f"put:{i.name}", "", True)
-                self.stored_with.add(i.name)
-                return i
-        return None
-
-    def fence(self) -> Statement:
-        """The statement after which others see what such instructions stored."""
-        told = all(i.operand(i.statement.target).least for i in self.program.instrs if i.name in self.stored_with)
-        low = " & ".join(self.pays.values())
-        fence = ExprStatement("__atomic_thread_fence(__ATOMIC_SEQ_CST)", "others see what went past the caches")
-        taken = f"{f'({low})' if len(self.pays) > 1 else low} != UINTPTR_MAX"
-        return If(taken, [fence], short=True) if told else fence
+    def constant(self, key: tuple, kind: str, name: str, value: Callable[[], str], note: str) -> str:
+        """The name of a constant of the launch, which is declared at its top when it is first asked for."""
+        if key not in self.constants:
+            self.constants[key] = self.text.fresh(name, 0)
+            self.text.declare(Declaration(kind, self.constants[key], value(), True, note=note), 0)
+        return self.constants[key]
 
     # ------------------------------------------------------------ types
 
@@ -170,27 +165,11 @@ class EmissionContext:
         for c in conds:
             e = self.substitute(c)
             lo, hi = e.interval
-            if (hi is not None and hi < 0) or e in self.false:
+            if (hi is not None and hi < 0) or e in self.known.false:
                 return [as_expr(-1)]
             if (lo is None or lo < 0) and e not in out:
                 out.append(e)
         return out
-
-    @contextmanager
-    def assuming_false(self, conds: Sequence[Expr]) -> Iterator[None]:
-        """Where not all of the conditions hold."""
-        before = self.false
-        self.false = (*before, *conds) if len(conds) == 1 else before
-        yield
-        self.false = before
-
-    @contextmanager
-    def assuming_unknown(self, var: Var) -> Iterator[None]:
-        """Where a variable takes another value."""
-        before = self.false
-        self.false = tuple(e for e in before if var not in e.variables())
-        yield
-        self.false = before
 
     def condition(self, conds: Sequence[Expr]) -> str:
         return " && ".join([self.text.index.once(e, self._compare) for e in conds]) if conds else "true"
@@ -250,38 +229,20 @@ class EmissionContext:
 
     # ------------------------------------------------------------ registers
 
-    def declare_register(self, buffer: Buffer, scope: TextScope) -> None:
+    def declare_register(self, buffer: Buffer) -> None:
         self.emitted_names[buffer.name] = self.text.fresh(buffer.name)
         self.cells[buffer.name] = {}
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        return self._named(name, self._numbers(name, coords))
+        where = [self.substitute(e) for e in coords]
+        if any(e.terms for e in where):
+            raise InternalError(f"the index {', '.join(map(str, coords))} of register {name} is not constant")
+        return self._named(name, tuple(e.const for e in where))
 
-    def word(self, name: str, coords: Sequence[Expr]) -> str:
-        """The variable that contains a cell of a packed register buffer."""
-        raise InternalError(f"the elements of {name} share words, which have no names here")
-
-    def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
-        """Which part of that variable it is."""
-        raise InternalError(f"the elements of {name} share words, which have no names here")
-
-    def _numbers(self, name: str, coords: Sequence[Expr]) -> tuple[int, ...]:
-        """The coordinates of a named register buffer, as numbers."""
-        env = self.env
-        out: list[int] = []
-        for e in coords:
-            n = e.const
-            for a, c in e.terms:
-                if type(a) is not Var or a not in env or env[a].terms:
-                    e = self.substitute(e)
-                    if e.terms:
-                        raise InternalError(f"the index {', '.join(map(str, coords))} of register {name} is not constant")
-                    n = e.const
-                    break
-                n += c * env[a].const
-            out.append(n)
-        return tuple(out)
+    def word_and_part(self, name: str, coords: Sequence[Expr]) -> tuple[str, str] | None:
+        """The variable that contains a cell of a register buffer, and which part of it; None where cells share none."""
+        return None
 
     def _named(self, name: str, where: tuple[int, ...]) -> str:
         cells = self.cells[name]
@@ -300,63 +261,43 @@ class EmissionContext:
     # ------------------------------------------------------------ loops over lanes
 
     @contextmanager
-    def each_lane(self) -> Iterator[str]:
-        """`for (l = 0; l < W; l++) { ... }` with all scalar inside.
-
-        A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
-        written in copies, and the vectors proper stay in registers.
-        """
-        var, width = self.lane, self.width
+    def each_lane(self, *unset: str) -> Iterator[None]:
+        """`for (l = 0; l < W; l++) { ... }` with all scalar inside. `unset`: vectors without a value, which all lanes write."""
+        var, body = self.lane, self.text.body
         assert var is not None
         assert not self.in_lane
-        body = self.text.body
         mark = len(body)
-        self.in_lane, self.copies, self.written = True, {}, set()
-
-        def name() -> str:
-            return self.text.index.atom(var, 0)
-
+        self.lane_loop = LaneLoop(unset=set(unset))
         # edges only: unrolled, they would cost far more to compile than they could gain
         self.need("unroll")
         self.text.add(Directive("m_unroll(1)"))
-        with self.text.block(lambda: partial(For, "int64_t", name(), "0", str(width), "1"), var.name, var):
-            yield name()
-        if self.copies:
-            before = [
-                Declaration(kind, copy, None if vector in self.unset else vector)
-                for vector, (copy, kind) in self.copies.items()
-            ]
-            after = [Assign(vector, copy) for vector, (copy, _) in self.copies.items() if vector in self.written]
-            body[mark:] = [Block([*before, *body[mark:], *after])]
-        self.in_lane, self.copies = False, {}
+        with self.text.block(lambda: partial(For, "int64_t", self.lane_text(), "0", str(self.width), "1"), var.name, var):
+            yield
+        body[mark:] = self.lane_loop.with_copies(body[mark:])
+        self.lane_loop = None
 
     @contextmanager
     def one_lane(self, lane: int) -> Iterator[None]:
         """All scalar, for one lane whose number is known."""
         assert self.lanes.var is not None
-        share = self.sub_vector
+        loop, values, share = self.lane_loop, self.known.values, self.sub_vector
         if self.sub_vectors > 1:
             self.sub_vector = share or 0
-        self.in_lane, self.fixed_lane = True, lane
-        before, here = self.env, {self.lanes.var: as_expr((self.sub_vector or 0) * self.width + lane)}
-        self.env = {v: self.substitution(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
+        self.lane_loop = LaneLoop(lane)
+        here = {self.lanes.var: as_expr((self.sub_vector or 0) * self.width + lane)}
+        # names stand for what the lane is part of
+        self.known.values = {v: self.known.substitution(e, here) for v, e in values.items()} | here
         yield
-        self.env = before
-        self.in_lane, self.fixed_lane = False, None
-        self.sub_vector = share
+        self.lane_loop, self.known.values, self.sub_vector = loop, values, share
 
-    def declare_lane_register(self, name: str) -> None:
-        """A register whose life is inside the loop over lanes: its copies are all there is of it."""
-        cells = set(self.cells[name].values())
-        self.unset |= cells
-        self.written -= cells
+    def lane_text(self) -> str:
+        """The number of the lane, in a loop over lanes."""
+        assert self.lane is not None
+        assert self.lane_loop is not None
+        fixed = self.lane_loop.fixed
+        return self.text.index.atom(self.lane, 0) if fixed is None else str(fixed)
 
     def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
         """An element of a vector variable, in a loop over lanes."""
-        assert self.lane is not None
-        if self.fixed_lane is not None:
-            return f"{vector}[{self.fixed_lane}]"
-        copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
-        if write:
-            self.written.add(vector)
-        return f"{copy}[{self.text.index.atom(self.lane, 0)}]"
+        assert self.lane_loop is not None
+        return self.lane_loop.element(vector, kind, self.lane_text(), write)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dsl.device import Instr
 from ...dsl.index.expr import Expr, Var, as_expr
-from ..ir.tile_ir import Buffer
 from .addressing import address, element_text, lane_pointer, pointer_and_index
 from .c.c_expr import ATOM, BOOL, COMPARE, CExpr, storage
 from .c.c_tree import Assign, Binary, Declaration, ExprStatement, If, SetPart
@@ -18,6 +16,7 @@ from .cpu.prefetch import emit_prefetch
 from .emission_context import EmissionContext
 from .lane_analysis import LaneRegister
 from .partial_lanes import ChosenLanes, FirstLanes, LaneMask, LaneRange
+from .streaming_stores import streaming_store
 
 # elements: the steps from lane to lane that vector loads cover, each or every second element [fact: load instructions]
 BESIDE = (1, 2)
@@ -100,9 +99,9 @@ def _masked(mask: LaneMask | None) -> tuple[str, str]:
 def _load_register(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     register = ctx.lanes.registers[name]
     buffer = register.buffer
-    if name in ctx.packed:
+    if (shared := ctx.word_and_part(name, coords)) is not None:
         ctx.need("part", storage(buffer.dtype))
-        return f"m_part_{storage(buffer.dtype)}({ctx.word(name, coords)}, {ctx.part_of_word(name, coords)})", False
+        return f"m_part_{storage(buffer.dtype)}({', '.join(shared)})", False
     if register.named:
         cell = ctx.cell(name, coords)
         if register.uniform or not ctx.in_lane:
@@ -117,20 +116,12 @@ def _load_register(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> t
     cell = f"{array}[{ctx.text.index.text(e)}]"
     if register.uniform or not ctx.in_lane:
         return cell, not register.uniform
-    return f"{cell}[{_lane_name(ctx)}]", False
+    return f"{cell}[{ctx.lane_text()}]", False
 
 
 def _in_array(ctx: EmissionContext, register: LaneRegister, e: Expr) -> Expr:
     """The place of a cell in an array: the vectors of one cell are contiguous."""
     return e if register.uniform or ctx.sub_vectors == 1 else e * ctx.sub_vectors + (ctx.sub_vector or 0)
-
-
-def _lane_name(ctx: EmissionContext) -> str:
-    var = ctx.lane
-    assert isinstance(var, Var)
-    if ctx.fixed_lane is not None:
-        return str(ctx.fixed_lane)
-    return ctx.text.index.atom(var, 0)
 
 
 def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr, using: str | None = None) -> None:
@@ -171,31 +162,13 @@ def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr,
         ctx.text.add(ExprStatement(f"store_part({lane_pointer(ctx, buffer, e)}, {part.text}, {text})", brief=True))
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
-        fit = ctx.storing(using, buffer.dtype) if using else None
-        if fit is None:
-            ctx.text.add(ExprStatement(f"store({lane_pointer(ctx, buffer, e)}, {text})", brief=True))
-        else:
-            where = lane_pointer(ctx, buffer, e)
-            ctx.text.add(ExprStatement(f"put_{fit.name}({where}, {text}, {_never(ctx, buffer, fit)})"))
+        where = lane_pointer(ctx, buffer, e)
+        streamed = streaming_store(ctx, using, buffer, where, text) if using else None
+        ctx.text.add(streamed or ExprStatement(f"store({where}, {text})", brief=True))
     else:
         ctx.need("scatter", element, True)
         where = lane_pointer(ctx, buffer, e)
         ctx.text.add(ExprStatement(f"scatter({where}, {ctx.text.index.text(step)}, {text})", brief=True))
-
-
-def _never(ctx: EmissionContext, buffer: Buffer, instr: Instr) -> str:
-    """The bits of an address that must be 0 for the instruction to be taken; all of them where it does not pay at all."""
-    target = instr.operand(instr.statement.target)
-    must = f"{max(target.alignment, buffer.dtype.bytes) - 1}"
-    if not target.least:
-        return must
-    key = f"{buffer.name} {must} {target.least}"
-    if key not in ctx.pays:
-        ctx.pays[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_low", 0)
-        bytes_ = ctx.text.index.text(ctx.substitute(buffer.size) * buffer.dtype.bytes)
-        why, pays = f"{instr.name} pays from {target.least} bytes on", f"{bytes_} >= {target.least}"
-        ctx.text.declare(Declaration("uintptr_t", ctx.pays[key], f"{pays} ? {must} : UINTPTR_MAX", True, note=why), 0)
-    return ctx.pays[key]
 
 
 def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr) -> None:
@@ -206,10 +179,9 @@ def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], val
         text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
     elif not register.uniform and ctx.in_lane and is_bool:
         text = _as_mask(value).text
-    if name in ctx.packed:
-        word, part = ctx.word(name, coords), ctx.part_of_word(name, coords)
+    if (shared := ctx.word_and_part(name, coords)) is not None:
         ctx.need("set_part", storage(register.buffer.dtype))
-        ctx.text.add(SetPart(storage(register.buffer.dtype), word, part, str(text)))
+        ctx.text.add(SetPart(storage(register.buffer.dtype), *shared, str(text)))
         return
     kind = ctx.register_type(register.buffer, not register.uniform)
     if register.named:
@@ -225,7 +197,7 @@ def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], val
         for i, x in enumerate(_lanes(ctx, e)):
             ctx.text.add(Assign(f"{array}[{ctx.text.index.text(x)}][{i}]", f"{t}[{i}]"))
         return
-    lane = f"[{_lane_name(ctx)}]" if ctx.in_lane and not register.uniform else ""
+    lane = f"[{ctx.lane_text()}]" if ctx.in_lane and not register.uniform else ""
     ctx.text.add(Assign(f"{array}[{ctx.text.index.text(e)}]{lane}", text))
 
 

@@ -138,11 +138,11 @@ class StatementPrinter:
             kind = ctx.int_type(s.var, last)
             return partial(CFor, kind, i, text.index.text(start), text.index.text(stop), by)
 
-        old = ctx.env.pop(s.var, None)
+        old = ctx.known.values.pop(s.var, None)
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
         copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
         self._repeats *= copies
-        with ctx.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
+        with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
         self._repeats //= copies
         ctx.loops.pop()
@@ -150,11 +150,11 @@ class StatementPrinter:
             case CFor(body=[]):
                 del text.body[mark:]
         if old is not None:
-            ctx.env[s.var] = old
+            ctx.known.values[s.var] = old
 
     def _iterations(self, s: For, values: list[Expr]) -> None:
         """A loop that is unrolled."""
-        env, var = self.ctx.env, s.var
+        env, var = self.ctx.known.values, s.var
         old = env.get(var)
         self._repeats *= len(values)
         for value in values:
@@ -185,9 +185,9 @@ class StatementPrinter:
         ctx, text = self.ctx, self.ctx.text
         e = ctx.substitute(s.value)
         if ctx.varies(e) or self._seen_through(s, e):
-            ctx.env[s.var] = ctx.substitution(s.value, ctx.env)  # the lane as the program counts it
+            ctx.known.values[s.var] = ctx.known.substitute(s.value)  # the lane as the program counts it
             return
-        ctx.env.pop(s.var, None)
+        ctx.known.values.pop(s.var, None)
         for loop in ctx.loops:
             if not loop.names.isdisjoint(e.variables()):
                 loop.names.add(s.var)
@@ -225,7 +225,7 @@ class StatementPrinter:
         with text.block(lambda: partial(CIf, self.ctx.condition(conds))):
             self.block(s.body)
         if s.orelse:
-            with self.ctx.assuming_false(conds), text.otherwise():
+            with self.ctx.known.assuming_false(conds), text.otherwise():
                 self.block(s.orelse)
             return
         last = text.body.pop()
@@ -275,7 +275,7 @@ class StatementPrinter:
             return self._by_shares(lambda: self._if(rest))
         with text.block(lambda: partial(CIf, ctx.condition(whole))):
             self.block(s.body)
-        with ctx.assuming_false(whole), text.otherwise():
+        with ctx.known.assuming_false(whole), text.otherwise():
             self._by_shares(lambda: self._if(rest))
 
     def _by_shares(self, f: Callable[[], None]) -> None:
@@ -318,15 +318,16 @@ class StatementPrinter:
             self._inside.add(s.buffer.name)
         at = text.begin()
         scope = text.scopes[at]
-        ctx.declare_register(s.buffer, scope)
+        ctx.declare_register(s.buffer)
         if not register.named:
             with ctx.in_sub_vector(0):
                 kind = ctx.register_type(s.buffer, not register.uniform)
             size = ctx.substitute(s.buffer.size) * (1 if register.uniform else ctx.sub_vectors)
             scope.decls.append(Declaration(kind, ctx.emitted_names[s.buffer.name], sizes=(text.index.text(size),)))
         self.block(s.body)
-        if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
-            ctx.declare_lane_register(s.buffer.name)
+        loop = ctx.lane_loop
+        if register.named and loop is not None and loop.fixed is None and not register.uniform:
+            loop.declare(ctx.cells[s.buffer.name].values())
         elif register.named:
             self._declare_cells(s.buffer.name, text.scopes[at:])
         text.end(at)

@@ -243,7 +243,6 @@ class ValuePrinter(Conversions):
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live(v.conds)
         t = text.temp()
-        ctx.unset.add(t)
         body = text.body
         mark = len(body)
         sample = self._sample(v.value, show)
@@ -359,7 +358,7 @@ class ValuePrinter(Conversions):
 
     def _each_masked(self, v: Masked, show: Callable[[Value], CExpr], t: str, kind: str, sample: CExpr) -> None:
         ctx, text = self.ctx, self.ctx.text
-        with ctx.each_lane():
+        with ctx.each_lane(t):
             inner = ctx.live(v.conds)
             element = ctx.lane_of(t, kind, write=True)
             with text.block(lambda: partial(If, ctx.condition(inner))):

@@ -37,9 +37,9 @@ from ..emission_context import EmissionContext
 from ..instr_operands import instr_name
 from ..lane_analysis import analyse_lanes, has_lane, sub_vector_count
 from ..statements import StatementPrinter
+from ..streaming_stores import fence
 from .arena_layout import ArenaSlot, arena_slots
 from .cpp_prelude import prelude
-from .prefetch import largest_core_cache
 from .reconverge import sink_divergent_guards
 from .work_sharing import shares_all_work
 
@@ -122,16 +122,15 @@ class _Printer:
             text.names.fresh(name)
         text.constants = set(program.call_sizes)
         ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
-        ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:
             ctx.emitted_names[b.name] = self.field[b.name]
-        ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
+        ctx.known.values.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
         slots = self._slots(launch, plan)
         body = StatementPrinter(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         stmts = text.finish()
-        if ctx.stored_with:
-            stmts.append(ctx.fence())
+        if ctx.stream_limits:
+            stmts.append(fence(ctx))
         used = all_mentioned(stmts)
         bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
         # a parameter that nothing reads has no name

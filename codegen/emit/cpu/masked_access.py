@@ -112,7 +112,7 @@ def can_be_masked(
                     return False
             case Store():
                 register = ctx.lanes.registers.get(s.buffer)
-                apart = register is not None and register.named and not register.uniform and s.buffer not in ctx.packed
+                apart = register is not None and register.named and not register.uniform
                 dtype = register.buffer.dtype if register is not None and apart else None
                 fits = s.buffer in own or (dtype is not None and dtype.kind != "bool" and dtype.compute == dtype)
                 if s.atomic or not (fits or has_masked_form(ctx, s.buffer, s.coords, written=True)) or not value(s.value):

@@ -13,7 +13,7 @@ from ....dsl.device import Device
 from ....dsl.index.expr import Expr
 from ...ir.limits import CACHE_LINE
 from ...ir.tile_ir import Buffer
-from ..c.c_tree import Declaration, ExprStatement, If
+from ..c.c_tree import ExprStatement, If
 from ..emission_context import EmissionContext, PrintedLoop
 
 # bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests;
@@ -32,10 +32,11 @@ def largest_core_cache(device: Device) -> int:
 
 def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -> None:
     """WALKED, ONCE. Prints the prefetch after a vector load at the linear address `e`, which is `pointer` as text."""
-    if not ctx.caches or buffer.kind != "input" or any(x.names.isdisjoint(e.variables()) for x in ctx.loops):
+    cache = largest_core_cache(ctx.program.device)
+    if not cache or buffer.kind != "input" or any(x.names.isdisjoint(e.variables()) for x in ctx.loops):
         return
     size = ctx.substitute(buffer.size) * buffer.dtype.bytes
-    if size.constant is not None and size.constant < ctx.caches:
+    if size.constant is not None and size.constant < cache:
         return
     walked = next((n for n, x in enumerate(reversed(ctx.loops)) if _walks(ctx, buffer, e, x, NEAR if n else FAR)), None)
     if walked is None or (walked > 0 and not ctx.copies_only):
@@ -46,15 +47,16 @@ def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -
     if line in scope.fetched:
         return
     scope.fetched.add(line)
-    key = f"{buffer.name} {ahead}"
-    if key not in ctx.prefetched:
-        ctx.prefetched[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_ahead", 0)
-        why = "asked for so early, where no cache of a core holds it"
-        value = f"{ctx.text.index.text(size)} >= {ctx.caches} ? {ahead} : 0"
-        ctx.text.declare(Declaration("int64_t", ctx.prefetched[key], value, True, note=why), 0)
+    distance = ctx.constant(
+        (buffer.name, ahead),
+        "int64_t",
+        f"{ctx.emitted_names[buffer.name]}_ahead",
+        lambda: f"{ctx.text.index.text(size)} >= {cache} ? {ahead} : 0",
+        "asked for so early, where no cache of a core holds it",
+    )
     # A prefetch without effect would still occupy a load port.
-    asked = ExprStatement(f"__builtin_prefetch({pointer} + {ctx.prefetched[key]})")
-    ctx.text.add(asked if size.constant is not None else If(ctx.prefetched[key], [asked], short=True))
+    asked = ExprStatement(f"__builtin_prefetch({pointer} + {distance})")
+    ctx.text.add(asked if size.constant is not None else If(distance, [asked], short=True))
 
 
 def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahead: int) -> bool:

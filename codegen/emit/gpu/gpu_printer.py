@@ -104,8 +104,8 @@ class GpuPrinter:
         ctx.arrays = register_arrays(everything, named, ctx.packed)
         ctx.stored = {s.buffer for s in everything if type(s) is Store}
         ctx.emitted_names.update(self.field)
-        ctx.env.update({u.var: Expr() for u in plan.ones})
-        ctx.env.update({v: as_expr(1) for _, v in program.finite})
+        ctx.known.values.update({u.var: Expr() for u in plan.ones})
+        ctx.known.values.update({v: as_expr(1) for _, v in program.finite})
         vars_of = frozenset(u.var for u in plan.threads)
         memories = {s.buffer.memory for s in allocs if self._shared(s.buffer)}
         capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)

@@ -57,9 +57,11 @@ class DialectSpelling:
 
 @dataclass
 class GpuContext(EmissionContext):
-    """`arrays`: what registers are whose cells are known. `stored`: buffers with single stores."""
+    """`arrays`: what registers are whose cells are known. `packed`: of register buffers, the elements that share a variable
+    (PACKED). `stored`: buffers with single stores."""
 
     arrays: dict[str, RegisterArray] = field(default_factory=dict)
+    packed: dict[str, int] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
 
     def int_type(self, var: Var, e: Expr) -> str:
@@ -75,7 +77,7 @@ class GpuContext(EmissionContext):
 
     def live(self, conds: Sequence[Expr]) -> list[Expr]:
         found = simplify_conditions(super().live(conds))
-        return [as_expr(-1)] if any(e in self.false for e in found) else found
+        return [as_expr(-1)] if any(e in self.known.false for e in found) else found
 
     def _compare(self, e: Expr) -> str:
         """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size."""
@@ -94,11 +96,11 @@ class GpuContext(EmissionContext):
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         return self._element(name, [self.substitute(e) for e in coords])
 
-    def word(self, name: str, coords: Sequence[Expr]) -> str:
-        return self._element(name, self._word_coords(name, coords))
-
-    def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
-        return self.text.index.text(self.substitute(coords[-1]) % self.packed[name])
+    def word_and_part(self, name: str, coords: Sequence[Expr]) -> tuple[str, str] | None:
+        if name not in self.packed:
+            return None
+        part = self.substitute(coords[-1]) % self.packed[name]
+        return self._element(name, self._word_coords(name, coords)), self.text.index.text(part)
 
     def _word_coords(self, name: str, coords: Sequence[Expr]) -> list[Expr]:
         where = [self.substitute(e) for e in coords]
@@ -182,7 +184,7 @@ class GpuBody(StatementPrinter):
         if s.var in self.ctx.lanes.unrolled or s.var in self._over_words:
             return Directive(self.spelling.unroll)
         count = unroll_factor(self.ctx, s, self._repeats)
-        count = count if count > 1 else unroll_limit(self.ctx, s)
+        count = count if count > 1 else unroll_limit(self.ctx, s, self.ctx.packed)
         return None if count is None else Directive(f"{self.spelling.unroll} {min(count, 64)}")
 
     def _register(self, s: Alloc, register: LaneRegister) -> None:

@@ -10,7 +10,7 @@ TILES   An iteration with a barrier is a tile's worth of work: unrolling it gain
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...ir.limits import LOADED
 from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
@@ -23,8 +23,8 @@ from ..emission_context import EmissionContext
 SHORT = 64
 
 
-def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
-    """A divisor of the loop's trip count, 1: no unrolling; None: the compiler may choose."""
+def unroll_limit(ctx: EmissionContext, s: For, packed: Mapping[str, int]) -> int | None:
+    """A divisor of the loop's trip count, 1: no unrolling; None: the compiler may choose. `packed`: elements in a register."""
     if s.unroll == 1 and _is_short_of_tiles(ctx, s):
         return 1
     if s.unroll != 1 or all([x.var in ctx.lanes.unrolled for x in ctx.loops]):
@@ -32,7 +32,7 @@ def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
     trips = trip_count(ctx, s)
     if trips is None or not 1 < trips <= SHORT:
         return None
-    loaded = _loaded(ctx, s.body)
+    loaded = _loaded(ctx, s.body, packed)
     if not loaded:
         return None
     most = min(LOADED // loaded, MOST_COPIES // max(1, statement_count(ctx, s.body)))
@@ -46,7 +46,7 @@ def _is_short_of_tiles(ctx: EmissionContext, s: For) -> bool:
     return trips is not None and trips <= SHORT and not apart and any([type(x) is Barrier for x in inside])
 
 
-def _loaded(ctx: EmissionContext, body: Sequence[Stmt]) -> int | None:
+def _loaded(ctx: EmissionContext, body: Sequence[Stmt], packed: Mapping[str, int]) -> int | None:
     """Registers that an iteration loads, and frees again; None if it contains a loop that is not unrolled, or a barrier."""
     total = 0
     for s in body:
@@ -57,15 +57,15 @@ def _loaded(ctx: EmissionContext, body: Sequence[Stmt]) -> int | None:
                 n = s.buffer.size.constant
                 if s.buffer.name not in ctx.lanes.registers or n is None:
                     return None
-                inner, own = _loaded(ctx, s.body), -(-n // ctx.packed.get(s.buffer.name, 1))
+                inner, own = _loaded(ctx, s.body, packed), -(-n // packed.get(s.buffer.name, 1))
             case For():
-                inner, own = _loaded(ctx, s.body), 0
+                inner, own = _loaded(ctx, s.body, packed), 0
                 trips = trip_count(ctx, s) if s.var in ctx.lanes.unrolled else None
                 if inner is None or trips is None:
                     return None
                 inner *= trips
             case If():
-                one, other = _loaded(ctx, s.body), _loaded(ctx, s.orelse)
+                one, other = _loaded(ctx, s.body, packed), _loaded(ctx, s.orelse, packed)
                 if one is None or other is None:
                     return None
                 inner, own = max(one, other), 0
