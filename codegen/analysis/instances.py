@@ -135,10 +135,7 @@ def derived_sizes(program: Program, op: Op, sizes: Mapping[str, int], units: Map
     known = dict(sizes)
     for level, var in program.finite:
         known[var.name] = units.get(level, 1)
-    known = op.all_sizes(known)
-    for var, e in program.lets:
-        known[var.name] = e.evaluate(known)
-    return known
+    return program.with_derived(op.all_sizes(known))
 
 
 @dataclass

@@ -51,11 +51,7 @@ def static_traffic(program: Program, sizes: Mapping[str, int], finite: Mapping[s
     """The traffic of the variant for these sizes. `sizes` are values of the program's dims;
     `finite` is the number of units of each finite level that take part (default: all).
     """
-    env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
-    for level, var in program.finite:
-        env[var.name] = (finite or {}).get(level) or program.device.level(level).most or 1
-    for var, expr in program.lets:
-        env[var.name] = int(expr.evaluate(env))
+    env = program.call_values(sizes, finite)
     program = chosen(program, env, {})
     found = _Count(program)
     units = []
@@ -197,7 +193,7 @@ class _Count:
                     start, stop, step = (e.evaluate(points.env) for e in (s.start, s.stop, s.step))
                     self.body(s.body, self.values(points, s.var, start, stop, step, s.var.name in names), names)
                 case If():
-                    mask = _hold(s.conds, points)
+                    mask = hold(s.conds, points.env)
                     self.body(s.body, points.only(mask), names)
                     if s.orelse:
                         self.body(s.orelse, points.only(np.logical_not(mask)), names)
@@ -220,7 +216,7 @@ class _Count:
         if points is None:
             return
         if isinstance(v, Masked):
-            mask = _hold(v.conds, points)
+            mask = hold(v.conds, points.env)
             self.value(v.value, points.only(mask))
             self.value(v.otherwise, points.only(np.logical_not(mask)))
             return
@@ -257,10 +253,11 @@ def _elements(o: Operand) -> int:
     return prod((c.hi or 0) + 1 for c in o.coords)
 
 
-def _hold(conds: Iterable[Expr], points: _Points) -> Any:
+def hold(conds: Iterable[Expr], env: Mapping[str, Any]) -> Any:
+    """Where the conditions hold: one answer, or one a point where variables have a value a point."""
     mask: Any = True
     for c in conds:
-        mask = mask & np.asarray(c.evaluate(points.env) >= 0)
+        mask = mask & np.asarray(c.evaluate(env) >= 0)
     return mask
 
 

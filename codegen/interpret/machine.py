@@ -105,8 +105,7 @@ def _sizes(
     missing = [v.name for v in program.dims if v.name not in env]
     if missing:
         raise ValueError(f"no size for {', '.join(missing)}")
-    for var, expr in program.lets:
-        env[var.name] = int(expr.evaluate(env))
+    env.update(program.with_derived(env))
     for cond, text in program.conditions:
         if cond.evaluate(env) < 0:
             raise ValueError(text)

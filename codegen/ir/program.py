@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...dsl.device import Device, Instr
@@ -36,6 +37,18 @@ class Program:
     def call_sizes(self) -> tuple[Var, ...]:
         """The variables that a call gives values: sizes, those derived from them, unit counts of finite levels."""
         return (*self.dims, *(v for v, _ in self.lets), *(v for _, v in self.finite))
+
+    def with_derived(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by name, and those that are derived from them."""
+        known = dict(sizes)
+        for var, e in self.lets:
+            known[var.name] = int(e.evaluate(known))
+        return known
+
+    def call_values(self, sizes: Mapping[str, int], units: Mapping[str, int] | None = None) -> dict[str, int]:
+        """The values of `call_sizes`. `units`: of finite levels, how many take part; all that the device has otherwise."""
+        counts = {v.name: (units or {}).get(level) or self.device.level(level).most or 1 for level, v in self.finite}
+        return self.with_derived({name: int(n) for name, n in sizes.items()} | counts)
 
     def __str__(self) -> str:
         return show(self)

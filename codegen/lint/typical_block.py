@@ -94,11 +94,7 @@ class TypicalBlock:
 
 def typical_block(program: Program, launch: Launch) -> TypicalBlock | None:
     """None where the launch has no units for typical sizes."""
-    env: dict[str, Any] = typical_sizes(program)
-    for level, var in program.finite:
-        env[var.name] = program.device.level(level).most or 1
-    for var, expr in program.lets:
-        env[var.name] = int(expr.evaluate(env))
+    env: dict[str, Any] = dict(program.call_values(typical_sizes(program)))
     counts: dict[str, int] = {}
     inner: list[tuple[Var, int]] = []
     for u in launch.units:
@@ -131,9 +127,7 @@ def typical_sizes(program: Program) -> dict[str, int]:
 
 
 def _derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    known = dict(sizes)
-    for var, expr in program.lets:
-        known[var.name] = int(expr.evaluate(known))
+    known = program.with_derived(sizes)
     return {var.name: known[var.name] for var, _ in program.lets}
 
 

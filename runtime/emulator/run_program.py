@@ -73,6 +73,4 @@ def _sizes(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[st
     if missing:
         raise ValueError(f"no size for {', '.join(missing)}")
     known |= {v.name: 1 for _, v in program.finite}
-    for v, e in program.lets:
-        known[v.name] = int(e.evaluate(known))
-    return known
+    return program.with_derived(known)

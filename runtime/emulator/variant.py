@@ -46,9 +46,7 @@ class EmulatedVariant(Variant):
     def kernel_facts(self, dims: Any) -> KernelFacts:
         """What messages are made of; `dims`: the values of the program's open sizes, in order."""
         assert self.built is not None
-        known = {v.name: int(n) for v, n in zip(self.program.dims, dims, strict=True)}
-        for var, e in self.program.lets:
-            known[var.name] = int(e.evaluate(known))
+        known = self.program.with_derived({v.name: int(n) for v, n in zip(self.program.dims, dims, strict=True)})
         return KernelFacts(self.program, self._origin, known, self._described.lanes)
 
     @cached_property

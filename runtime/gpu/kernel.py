@@ -285,9 +285,7 @@ class DeviceKernel(Kernel):
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
         chosen = fitted_to_zeros(self._choose(sizes, used), self.request, self.op, sizes)
-        env = dict(sizes)
-        for var, expr in chosen.program.lets:
-            env[var.name] = int(expr.evaluate(env))
+        env = chosen.program.with_derived(sizes)
         arguments = [b for b in chosen.program.buffers if b.kind != "workspace"]
         at = [0]
         for b in chosen.program.buffers:

@@ -76,10 +76,7 @@ _Frame = For | Let | _Guard
 
 def staged_buffers(program: Program, sizes: Mapping[str, int]) -> list[StagedBuffer]:
     """Every buffer of a memory with banks, in the order of the program. `sizes` of all dims of the program."""
-    env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
-    env |= {var.name: program.device.level(level).most or 1 for level, var in program.finite}
-    for var, expr in program.lets:
-        env[var.name] = int(expr.evaluate(env))
+    env: dict[str, Any] = dict(program.call_values(sizes))
     found: list[StagedBuffer] = []
     for memory in program.device.memories:
         if memory.banks is not None:

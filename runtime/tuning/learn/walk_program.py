@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....codegen import abi
+from ....codegen.analysis.static_traffic import hold
 from ....codegen.autoschedule.access_model import calls
 from ....codegen.ir.program import Program
 from ....codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Stmt, Store
@@ -87,11 +88,7 @@ class LaunchWalk:
 
 def walk_program(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int]) -> list[LaunchWalk]:
     """The launches of the program for these sizes; `finite`: how many units of each finite level take part."""
-    env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
-    for level, var in program.finite:
-        env[var.name] = finite.get(level) or program.device.level(level).most or 1
-    for var, expr in program.lets:
-        env[var.name] = int(expr.evaluate(env))
+    env = program.call_values(sizes, finite)
     program = abi.chosen(program, env, {})
     return [_Walk(program, launch, env).launch for launch in program.launches]
 
@@ -150,7 +147,7 @@ class _Walk:
                 case For():
                     self._loop(s, env, weight)
                 case If():
-                    mask = _hold(s.conds, env)
+                    mask = hold(s.conds, env)
                     self.launch.add("branches", float(weight.mean()))
                     self._body(s.body, env, weight * mask)
                     self._body(s.orelse, env, weight * (1.0 - mask))
@@ -247,7 +244,7 @@ class _Walk:
     def _value(self, v: Value, env: dict[str, Any], weight: np.ndarray) -> bool:
         varying = False
         if isinstance(v, Masked):
-            mask = _hold(v.conds, env)
+            mask = hold(v.conds, env)
             varying = self.lane is not None and any(self.lane in self._resolved(c).variables() for c in v.conds)
             self.launch.add("masked", float(weight.mean()) * self._issued(4, varying))
             varying |= self._value(v.value, env, weight * mask)
@@ -299,10 +296,3 @@ class _Walk:
 
 def _reads(v: Value, name: str) -> bool:
     return (isinstance(v, Load) and v.tensor == name) or any(_reads(x, name) for x in children(v))
-
-
-def _hold(conds: tuple[Expr, ...], env: Mapping[str, Any]) -> np.ndarray:
-    mask = np.ones(_COUNT)
-    for c in conds:
-        mask = mask * (np.asarray(c.evaluate(env)) >= 0)
-    return mask
