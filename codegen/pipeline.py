@@ -141,7 +141,7 @@ def plan_launches(c: Compilation) -> None:
     """Lines belong to a launch. The computations of each launch must be known first."""
     c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
     if c.joined is None:
-        c.joined = joined_intermediates(c.op, c.device, c.lines, c.context.alternatives)
+        c.joined = joined_intermediates(c.op, c.device, c.lines, c.context)
     c.parts = launches_of(c.op, c.device, c.lines, c.joined)
 
 

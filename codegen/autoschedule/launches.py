@@ -25,7 +25,7 @@ from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
-from .cpu.default_nests import cores_and_lanes, row_statistics
+from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
@@ -69,17 +69,16 @@ def context_of(op: Op, device: Device) -> LoweringContext:
     return ctx
 
 
-def joined_intermediates(op: Op, device: Device, lines: tuple, compared_with: list | None = None) -> frozenset[str]:
+def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringContext | None = None) -> frozenset[str]:
     """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves.
 
-    `compared_with`: gets a report where one pass is an alternative.
+    `ctx`: of the op; gets a report where one pass is an alternative.
     """
     if not _keeps_for_completion(device, lines):
         return frozenset()
-    if is_all_open(lines):
-        one = _kept_in_one_pass if cores_and_lanes(device) is not None else _kept_in_fragments
-        if kept := one(op, device, compared_with):
-            return kept
+    kept = kept_intermediates(op) if is_all_open(lines) else frozenset()
+    if kept and _is_one_pass(ctx or context_of(op, device), op, kept):
+        return kept
     return _joined_apart(op, device, lines)
 
 
@@ -93,36 +92,31 @@ def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     return (statistics or materialise_operands(op, device)) - own.keys()
 
 
-def _kept_in_one_pass(op: Op, device: Device, compared_with: list | None) -> frozenset[str]:
-    """The intermediates of an op whose reductions one pass computes (`cpu.one_pass`); none for other ops."""
-    kept = kept_intermediates(op)
+def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
+    """Whether one pass computes the op's reductions where these are kept. On devices with blocks it must be predicted to be
+    faster than the launches apart."""
+    device = ctx.device
     together = _together(op, kept, precomputed_operands(op, device) - kept)
-    return kept if together is not None and one_pass_lines(device, together) is not None else frozenset()
-
-
-def _kept_in_fragments(op: Op, device: Device, compared_with: list | None) -> frozenset[str]:
-    """The same on devices with blocks (`gpu.one_pass`), where the pass is predicted to be faster than the launches apart."""
-    kept = kept_intermediates(op)
-    together = _together(op, kept, frozenset()) if block_machine(device) is not None else None
-    ranked = rank_pass(context_of(op, device), together) if together is not None else None
+    if together is None or one_pass_lines(device, together) is not None:
+        return together is not None
+    ranked = rank_pass(ctx, together)
     if ranked is None:
-        return frozenset()
+        return False
     apart = []
     for computations, _ in launches_of(op, device, (), _joined_apart(op, device, ())):
         best = next(iter(block_candidates(context_of(op, device), computations)), None)
         if best is None or best.report is None:
-            return frozenset()
+            return False
         apart.append(best.report().candidates[0])
     report = compared(ranked, op.name, apart)
-    if compared_with is not None:
-        compared_with.append(report)
-    return kept if report.candidates[0].nest.startswith("one pass") else frozenset()
+    ctx.alternatives.append(report)
+    return report.candidates[0].nest.startswith("one pass")
 
 
 def _together(op: Op, kept: frozenset[str], apart: frozenset[str]) -> tuple[Computation, ...] | None:
     """The only launch with reductions, where those intermediates are kept in it."""
     try:
-        groups = group_launches(op, kept, apart) if kept else ()
+        groups = group_launches(op, kept, apart)
     except CircularLaunches:
         return None
     reducing = [g for g in groups if any(w.reduction is not None for w in g)]

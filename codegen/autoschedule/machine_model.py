@@ -6,7 +6,7 @@ All of it is read from the levels and memories of the device's text (law: hardwa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from ...dsl.device import Device, Instr, Level, Memory
 from ...dsl.support.cached import cached_property
@@ -169,13 +169,17 @@ class MachineModel:
         """Cycles for which one execution occupies a scheduler's pipe; from the rate for matrices where the text is silent."""
         if i.cycles:
             return i.cycles
-        multiply_adds = 1.0
-        for _, e in i.statement.ranges:
-            multiply_adds *= e.constant or 1
         kind = i.operands[0].dtype.name
         rate = self.device.limit(f"matrix {kind}") or self.device.limit(f"matrix {kind[:2]}")
         per_cycle = rate / 2 / self.clock if rate else self.operations(i.operands[-1].dtype)
-        return multiply_adds * self.schedulers / per_cycle
+        return float(_multiply_adds(i)) * self.schedulers / per_cycle
+
+    def instr_speed(self, i: Instr | None) -> tuple[float, int]:
+        """Multiply-adds in a cycle, then in one execution: the order of instructions, the fastest last. None: lanes do one."""
+        if i is None:
+            return 0.0, 1
+        count = _multiply_adds(i)
+        return round(count / self.instr_cycles(i), 3), count
 
     # ------------------------------------------------------------ caches of cores
 
@@ -198,6 +202,10 @@ class MachineModel:
             return 1.0
         way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
         return min(1.0, -(-run // CACHE_LINE) * CACHE_LINE / gcd(stride, way or PAGE))
+
+
+def _multiply_adds(i: Instr) -> int:
+    return prod(e.constant or 1 for _, e in i.statement.ranges)
 
 
 def block_machine(device: Device) -> MachineModel | None:

@@ -241,16 +241,9 @@ def _undominated(machine: MachineModel, found: list[instr_mappings.InstrMapping]
             continue  # or some of what could be fused is left apart, without neighbours
         level = m.instr.level if m.instr else ""
         key = (level, m.fuses, m.m, m.n, m.k, m.leaf[:2])
-        if key not in kept or _rate(machine, m) > _rate(machine, kept[key]):
+        if key not in kept or machine.instr_speed(m.instr) > machine.instr_speed(kept[key].instr):
             kept[key] = m
     return list(kept.values())
-
-
-def _rate(machine: MachineModel, m: instr_mappings.InstrMapping) -> tuple[float, int]:
-    if m.instr is None:
-        return (0.0, 1)
-    multiply_adds = m.leaf[0] * m.leaf[1] * m.leaf[2]
-    return (round(multiply_adds / machine.instr_cycles(m.instr), 3), multiply_adds)
 
 
 def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidates, int, float]]:

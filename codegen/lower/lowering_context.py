@@ -62,6 +62,7 @@ class LoweringContext:
     notes: list[str] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
     alternatives: list[Any] = field(default_factory=list)  # what was compared: the launches of one plan with those of another
+    ranked_passes: dict[tuple[Computation, ...], Any] = field(default_factory=dict)  # the candidates of launches as one pass
     attempts: ScheduleAttempts = field(
         default_factory=ScheduleAttempts
     )  # the candidates left where a choice cannot be compiled

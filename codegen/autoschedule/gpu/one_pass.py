@@ -274,15 +274,9 @@ def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Pa
             if passes(ctx.register, computations, scores, a, b) and same_rows(a, b) and a.extent(found.rows[-1]) > 1
         ]
         ways += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
-    best = min(ways, key=lambda p: _rate(machine, p[0]), default=None)
+    best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
     nest = PassNest(ctx, machine, found, *best) if best is not None else None
     return nest if nest is not None and len(nest.staged) == 3 else None
-
-
-def _rate(machine: MachineModel, m: InstrMatch) -> tuple[float, int]:
-    """Cycles of a multiply-add; of instructions as fast the one that does most."""
-    volume = prod(m.extents().values())
-    return round(machine.instr_cycles(m.instr) / volume, 6), -volume
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +302,13 @@ class RankedPass:
 
 
 def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> RankedPass | None:
-    nest = pass_nest(ctx, computations)
+    """Ranked once: to compare the pass with the launches apart, and for its candidates."""
+    if computations not in ctx.ranked_passes:
+        ctx.ranked_passes[computations] = _rank(pass_nest(ctx, computations))
+    return ctx.ranked_passes[computations]
+
+
+def _rank(nest: PassNest | None) -> RankedPass | None:
     if nest is None:
         return None
     t = nest.tiles()
