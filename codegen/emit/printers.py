@@ -3,14 +3,14 @@
     emit(program, "cpp") -> str          also "cuda", "hip", "emulate"
 
 The walk over launches (`statements`, `value_printer`, `load_store`) is shared; a dialect realises levels, prints the text
-around a launch, and defines the helper functions that it needs. A dialect is a module with
-`render(program, serial_when) -> str`.
+around a launch, and defines the helper functions that it needs. A dialect is a module with a class
+`Printer(program, serial_when)`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
@@ -31,15 +31,19 @@ def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] =
     """
     if dialect not in DIALECTS:
         raise InternalError(f"there is no dialect {dialect}, only {', '.join(DIALECTS)}")
-    return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
+    return _printer(dialect)(program, serial_when).render()
 
 
 def line_spans(program: Program, dialect: str) -> dict[int, Span]:
     """Lines of the text that `emit` gives, from 1 on, each with the part of the schedule that it was printed for. A line that
     was printed for none, as a brace is, is left out."""
-    return import_module(f".{DIALECTS[dialect]}", __package__).line_spans(program)
+    return _printer(dialect)(program).line_spans()
 
 
 def launches(program: Program, dialect: str) -> tuple[KernelSource, ...]:
     """The kernels of a GPU's text as a driver needs them, in the order of their launches."""
-    return import_module(f".{DIALECTS[dialect]}", __package__).kernels(program)
+    return _printer(dialect)(program).launched_kernels()
+
+
+def _printer(dialect: str) -> Any:
+    return import_module(f".{DIALECTS[dialect]}", __package__).Printer

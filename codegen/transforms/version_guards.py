@@ -319,16 +319,12 @@ def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | N
 def _bare(s: Stmt) -> Stmt:
     """The statement without its guards."""
     match s:
-        case For() | Alloc():
-            return replace(s, body=_bare_all(s.body))
-        case If():
-            if s.orelse or s.turns:
-                return replace(s, body=_bare_all(s.body), orelse=_bare_all(s.orelse))
+        case If(orelse=(), turns=False):
             inner = _bare_all(s.body)
             return inner[0] if len(inner) == 1 else If((), inner, span=s.span)
         case Store():
             return replace(s, value=_bare_value(s.value))
-    return s
+    return map_bodies(s, _bare_all)
 
 
 def _bare_all(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -79,10 +79,10 @@ def plan_cpu_launch(program: Program, launch: Launch) -> CpuLaunchPlan:
     return CpuLaunchPlan(tuple(loops), threads, lanes)
 
 
-class _Printer:
+class Printer:
     """One program. Fields of the arguments' struct are named once; launches use the same names for their locals."""
 
-    def __init__(self, program: Program, serial_when: tuple[Expr, ...]) -> None:
+    def __init__(self, program: Program, serial_when: tuple[Expr, ...] = ()) -> None:
         self.program = program
         self.serial_when = serial_when
         self.needs: dict[Helper, None] = {}
@@ -357,14 +357,6 @@ class _Printer:
                 max_threads=MAX_THREADS,
             )
         )
-
-
-def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
-    return _Printer(program, serial_when).render()
-
-
-def line_spans(program: Program) -> dict[int, Span]:
-    return _Printer(program, ()).line_spans()
 
 
 def _element(b: Buffer) -> str:

@@ -43,14 +43,6 @@ def lanes_of(device: Device, count: int) -> int:
     return max(inner.width or count, 1) if inner.siblings == "lockstep" else 1
 
 
-def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
-    return _Printer(program).render()
-
-
-def line_spans(program: Program) -> dict[int, Span]:
-    return _Printer(program).line_spans()
-
-
 @dataclass(frozen=True)
 class TextDescription:
     """What reports about a text need.
@@ -65,14 +57,15 @@ class TextDescription:
 
 def describe_text(program: Program) -> TextDescription:
     """Of the text that `render` gives."""
-    printer = _Printer(program)
+    printer = Printer(program)
     return TextDescription(printer.line_spans(), max(printer.lanes, default=1))
 
 
-class _Printer(GpuPrinter):
-    def __init__(self, program: Program) -> None:
+class Printer(GpuPrinter):
+    def __init__(self, program: Program, serial_when: tuple[Expr, ...] = ()) -> None:
         base = _BASES[emulated_dialect(program.device)]
-        super().__init__(program, base.SPELLING, base.API)
+        self.spelling, self.api = base.SPELLING, base.API
+        super().__init__(program)
         self.dialect = "emulate"
         for own in ("call", "globals", "status", "way"):
             self.names.fresh(own)

@@ -37,7 +37,7 @@ from .shared_memory_layout import SharedMemoryLayout, divergent_statements, shar
 from .simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex, packed_buffers
 from .tile_counts import name_tile_counts
 
-__all__ = ["Api", "DialectSpelling", "GpuPrinter", "kernels_of", "line_spans_gpu", "render_gpu"]
+__all__ = ["Api", "DialectSpelling", "GpuPrinter"]
 
 
 # blocks: of a launch, because their number is one coordinate [fact: CUDA C++ Programming Guide, "Technical Specifications"]
@@ -55,12 +55,14 @@ class Api:
 
 
 class GpuPrinter:
-    def __init__(self, program: Program, spelling: DialectSpelling, api: Api) -> None:
+    spelling: DialectSpelling
+    api: Api
+
+    def __init__(self, program: Program, serial_when: tuple[Expr, ...] = ()) -> None:
         self.program = program
         self.ways = tuple(programs(program))
         self.executed = executed_instrs(self.ways)
-        self.spelling, self.api = spelling, api
-        self.dialect = spelling.dialect  # whose templates are used
+        self.dialect = self.spelling.dialect  # whose templates are used
         self.needs: dict[Helper, None] = {}
         self.names = NameSupply()
         self.symbol = self.names.fresh(symbol(program))
@@ -264,6 +266,12 @@ class GpuPrinter:
         """Of the text that `render` gives (`printers.line_spans`)."""
         return printed_spans(self.render(), self.bodies)
 
+    def launched_kernels(self) -> tuple[KernelSource, ...]:
+        """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
+        for launch in self.program.launches:
+            self.launch(launch, self.program)
+        return tuple(self.kernels)
+
     def parts(self) -> dict:
         """The variables of the templates."""
         program = self.program
@@ -345,22 +353,6 @@ class GpuPrinter:
 
     def _called(self, need: Helper) -> ExecutedInstr:
         return self.executed[need.name.partition(":")[2]]
-
-
-def render_gpu(program: Program, spelling: DialectSpelling, api: Api) -> str:
-    return GpuPrinter(program, spelling, api).render()
-
-
-def line_spans_gpu(program: Program, spelling: DialectSpelling, api: Api) -> dict[int, Span]:
-    return GpuPrinter(program, spelling, api).line_spans()
-
-
-def kernels_of(program: Program, spelling: DialectSpelling, api: Api) -> tuple[KernelSource, ...]:
-    """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
-    printer = GpuPrinter(program, spelling, api)
-    for launch in printer.program.launches:
-        printer.launch(launch, program)
-    return tuple(printer.kernels)
 
 
 _F32 = {'__builtin_nanf("")': "flt(0x7fc00000)", "__builtin_inff()": "flt(0x7f800000)"}

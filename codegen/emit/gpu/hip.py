@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from ....dsl.index.expr import Expr
-from ....dsl.source import Span
-from ...ir.program import Program
-from .gpu_printer import Api, DialectSpelling, kernels_of, line_spans_gpu, render_gpu
-from .launch_geometry import KernelSource
+from .gpu_printer import Api, DialectSpelling, GpuPrinter
 
 FLAGS = ("-std=c++17", "-ffp-contract=off")
 """What the text needs of clang: contraction only where the program says fma."""
@@ -23,14 +19,5 @@ SPELLING = DialectSpelling(
 API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)} --offload-arch=DEVICE -shared -fPIC")
 
 
-def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
-    return render_gpu(program, SPELLING, API)
-
-
-def line_spans(program: Program) -> dict[int, Span]:
-    return line_spans_gpu(program, SPELLING, API)
-
-
-def kernels(program: Program) -> tuple[KernelSource, ...]:
-    """The launches in order, for drivers that load the text without its launcher."""
-    return kernels_of(program, SPELLING, API)
+class Printer(GpuPrinter):
+    spelling, api = SPELLING, API

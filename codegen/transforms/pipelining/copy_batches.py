@@ -9,7 +9,7 @@ from ....dsl.device import GROUPED, Instr
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Staging, Stmt
+from ...ir.tile_ir import Alloc, Buffer, Call, If, Let, Staging, Stmt
 from ...ir.tile_visitors import map_bodies, map_exprs, statements
 from .split_copies import CopyHalves
 
@@ -107,15 +107,9 @@ def without_rotation(body: Body, refused: Callable[[Alloc], bool]) -> Body:
     """Buffers that are refused do not rotate."""
     out: list[Stmt] = []
     for s in body:
-        match s:
-            case Alloc():
-                s = replace(s, body=without_rotation(s.body, refused))
-                if refused(s) and s.staging is not None:
-                    s = replace(s, staging=Staging(s.staging.copy))
-            case For():
-                s = replace(s, body=without_rotation(s.body, refused))
-            case If():
-                s = replace(s, body=without_rotation(s.body, refused), orelse=without_rotation(s.orelse, refused))
+        s = map_bodies(s, lambda inner: without_rotation(inner, refused))
+        if isinstance(s, Alloc) and refused(s) and s.staging is not None:
+            s = replace(s, staging=Staging(s.staging.copy))
         out.append(s)
     return tuple(out)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Var
 from ....dsl.support.fast_replace import replace
-from ...ir.tile_ir import Alloc, For, If, Let, Stmt
-from ...ir.tile_visitors import variables
+from ...ir.tile_ir import Alloc, For, Let, Stmt
+from ...ir.tile_visitors import map_bodies, variables
 from .copy_batches import Body, copy_of, is_rotating
 from .split_copies import prune_empty
 
@@ -17,15 +17,8 @@ def hoist_copies(body: Body, var: Var) -> Body:
     """The body of the loop over `var`, copies that rotate over it outside of the loops that they do not depend on."""
     out: list[Stmt] = []
     for s in body:
-        match s:
-            case For():
-                out.append(_out_of(replace(s, body=hoist_copies(s.body, var)), var))
-            case Alloc():
-                out.append(replace(s, body=hoist_copies(s.body, var)))
-            case If():
-                out.append(replace(s, body=hoist_copies(s.body, var), orelse=hoist_copies(s.orelse, var)))
-            case _:
-                out.append(s)
+        s = map_bodies(s, lambda inner: hoist_copies(inner, var))
+        out.append(_out_of(s, var) if isinstance(s, For) else s)
     return tuple(out)
 
 

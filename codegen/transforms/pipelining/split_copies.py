@@ -18,7 +18,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
 from ....dsl.values import Load, Masked, Value, loads, transform
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Stmt, Store
-from ...ir.tile_visitors import buffers_used, map_places, own_expressions, with_bodies
+from ...ir.tile_visitors import buffers_used, map_bodies, map_places, own_expressions, with_bodies
 
 Body = tuple[Stmt, ...]
 Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how many turns at most
@@ -166,11 +166,7 @@ def _renamed(body: Body, names: dict[str, str]) -> Body:
                 return replace(s, buffer=names.get(s.buffer, s.buffer), value=transform(s.value, value))
             case Call():
                 return replace(s, pieces=tuple(replace(p, buffer=names.get(p.buffer, p.buffer)) for p in s.pieces))
-            case For() | Alloc():
-                return replace(s, body=_renamed(s.body, names))
-            case If():
-                return replace(s, body=_renamed(s.body, names), orelse=_renamed(s.orelse, names))
-        return s
+        return map_bodies(s, lambda inner: _renamed(inner, names))
 
     return tuple(map(one, body))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.abi import programs
-from andiron.codegen.emit.gpu.cuda import kernels
+from andiron.codegen.emit.gpu.cuda import Printer
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, If, Launch, Store, Units
@@ -193,7 +193,7 @@ def test_a_missing_barrier_is_seen():
 def test_buffers_that_are_never_alive_at_once_share_memory():
     """The write-back's tile lies where the operands were; all threads meet before it begins."""
     p = program("ampere")[1]
-    (kernel,) = kernels(p)
+    (kernel,) = Printer(p).launched_kernels()
     assert kernel.shared == max(4 * 2 * 128 * 32 * 2, 128 * 136 * 2)
     assert kernel.threads == 256
     text = emit(p, "cuda")
@@ -219,7 +219,7 @@ def test_a_copy_is_committed_and_awaited():
 
 def test_a_driver_knows_what_to_launch():
     p = program("tall")[1]
-    first, second = kernels(p)
+    first, second = Printer(p).launched_kernels()
     assert [b.name for b in first.buffers][:2] == ["A", "B"]
     assert first.blocks.evaluate({"M": 13, "N": 17, "K": 150}) == 2 * 3
     assert first.name != second.name
