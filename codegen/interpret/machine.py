@@ -365,7 +365,7 @@ class _Machine:
             for memory, where, ids in landing:
                 now = complete[ids]
                 if now.any():
-                    memory.land(self.site, where[now], ids[now])
+                    memory.land(where[now], ids[now])
                 if not now.all():
                     rest.append((memory, where[~now], ids[~now]))
             if rest:

@@ -178,7 +178,7 @@ class Memory:
             self.flying[where] = True
         return where, ids
 
-    def land(self, site: Site, where: np.ndarray, ids: np.ndarray) -> None:
+    def land(self, where: np.ndarray, ids: np.ndarray) -> None:
         """An asynchronous copy issued by `ids` is complete: what it wrote at `where` counts as written now."""
         if self.flying is not None:
             self.flying[where] = False

@@ -29,9 +29,10 @@ and no global counters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...dsl.index.expr import Expr, Fn, Var
+from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.types import DType
 from ...dsl.values import Value
@@ -61,6 +62,25 @@ class Buffer:
     size: Expr
     span: Span | None = field(default=None, compare=False, repr=False)
     passing: bool = False
+
+    @staticmethod
+    def row_major(
+        name: str,
+        dtype: DType,
+        kind: str,
+        memory: str,
+        level: str,
+        shape: Sequence[Expr | int],
+        span: Span | None = None,
+        passing: bool = False,
+    ) -> Buffer:
+        """A buffer without gaps, contiguous in its last coordinate."""
+        extents = tuple(map(as_expr, shape))
+        strides: tuple[Expr, ...] = ()
+        size = as_expr(1)
+        for n in reversed(extents):
+            strides, size = (size, *strides), size * n
+        return Buffer(name, dtype, kind, memory, level, extents, strides, size, span, passing)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import is_not
 from typing import TypeVar
 
@@ -48,6 +48,14 @@ def with_bodies(s: _B, body: tuple[Stmt, ...], orelse: tuple[Stmt, ...] = ()) ->
     if isinstance(s, If):
         return s if body == s.body and orelse == s.orelse else replace(s, body=body, orelse=orelse)
     return s if body == s.body else replace(s, body=body)
+
+
+def with_buffers(buffers: Iterable[Buffer], body: Iterable[Stmt], span: Span | None = None) -> tuple[Stmt, ...]:
+    """The statements where these buffers are alive, the first of them outermost."""
+    out = tuple(body)
+    for b in reversed(tuple(buffers)):
+        out = (Alloc(b, out, span),)
+    return out
 
 
 def spanned(body: tuple[Stmt, ...], span: Span | None) -> tuple[Stmt, ...]:

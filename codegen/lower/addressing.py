@@ -197,7 +197,3 @@ def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> boo
                 names |= {alias[v.name] for e in subscripts for v in e.variables() if v.name in alias}
             return view.zero_padded and set(indices) <= names
     return False
-
-
-def plain_subscripts(load: Load) -> tuple[str | None, ...]:
-    return tuple(plain_index(e) for e in load.indices)

@@ -157,7 +157,7 @@ def check_capacity(
             notes.append(text)
             continue
         refused.update(h.buffer.name for h in peak.shares)
-        diagnostics.add(_exceeded(program, peak, lines, at, text, again))
+        diagnostics.add(_exceeded(peak, lines, at, text, again))
     diagnostics.raise_if_any()
 
 
@@ -193,7 +193,7 @@ def _all(lines: tuple) -> Iterator[syntax.Line]:
         yield from _all(getattr(x, "block", None) or ())
 
 
-def _exceeded(program: Program, peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
+def _exceeded(peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
     held = sorted(peak.shares, key=lambda h: -h.bytes)
     first = next((h for h in held if h.buffer.span), None)
     shown = {first.buffer.span} if first else set()

@@ -17,6 +17,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
 from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Tile
 from ..ir.tile_ir import Alloc, Buffer, Stmt
+from ..ir.tile_visitors import with_buffers
 from ..plan.computations import Computation
 from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name, tensor_of
 from ..schedule.line_modifiers import check_modifiers, keep_kind
@@ -298,10 +299,6 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     else:
         stored = write_back(low, replace(inner, loops=()), w, owner, keep)
         init, stored = resume_stored(low, inner, w, owner, init, stored, keep)
-    out: list[Stmt] = [*init, *body, *combine, *stored]
-    for name, buffer in reversed(buffers):
-        local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
-        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
-    for local in reversed(made):
-        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
-    return out
+    span = keep.span if keep else None
+    registers = [register_buffer(ctx, buffer, ctx.dtypes[name], memory, span) for name, buffer in buffers]
+    return [*with_buffers((*made, *registers), (*init, *body, *combine, *stored), span)]

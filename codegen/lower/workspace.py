@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from ...dsl.index.expr import Expr, as_expr
+from ...dsl.index.expr import Expr
 from ..ir.tile_ir import Buffer
 from .lowering_context import LoweringContext
 
 
 def workspace(ctx: LoweringContext, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
     """A row-major buffer in the outermost memory, alive during the program."""
-    strides, size = [], as_expr(1)
-    for n in reversed(shape):
-        strides.append(size)
-        size = size * n
-    outer = ctx.device.memories[0]
-    return Buffer(name, dtype, "workspace", outer.name, ctx.outermost, shape, tuple(reversed(strides)), size)
+    return Buffer.row_major(name, dtype, "workspace", ctx.device.memories[0].name, ctx.outermost, shape)

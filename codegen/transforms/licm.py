@@ -23,7 +23,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt, Store
-from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, written
+from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, with_buffers, written
 
 # What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
 Conds = frozenset[Expr | tuple[Expr, ...]]
@@ -122,10 +122,8 @@ class _Hoister:
         if not moved:
             return s
         inner = self.without_copies(inner)
-        out: tuple[Stmt, ...] = (*(Store(b.name, (), v, span=s.span) for v, b in moved.items()), replace(s, body=inner))
-        for b in reversed(list(moved.values())):
-            out = (Alloc(b, out, span=s.span),)
-        return out[0]
+        stores = [Store(b.name, (), v, span=s.span) for v, b in moved.items()]
+        return with_buffers(moved.values(), (*stores, replace(s, body=inner)), s.span)[0]
 
     def without_copies(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """A register of ours that left an inner loop and whose value now leaves this one is the register out there."""

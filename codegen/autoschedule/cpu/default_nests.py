@@ -60,13 +60,13 @@ def vector_nest(
     fast, register = fastest_index(computation), ctx.device.memories[-1].name
     if len(computations) > 1:
         kept = _kept(ctx, computations, cores)
-        lines = _rows(ctx, computation, _shared(computations), fast, block, vectors, cores, kept)
+        lines = _rows(computation, _shared(computations), fast, block, vectors, cores, kept)
         left = [w for w in computations if set(w.targets).isdisjoint(t for t, _ in kept)]
         lines = _streamed(ctx, left, fast, lines, cores, lane)
     elif computation.reduction is None:
         lines = _streamed(ctx, [computation], fast, _pointwise(ctx, computation, fast, block, vectors, cores), cores, lane)
     elif fast in computation.reduced and computation.indices:
-        lines = _rows(ctx, computation, computation.indices, fast, block, vectors, cores, ((computation.result, register),))
+        lines = _rows(computation, computation.indices, fast, block, vectors, cores, ((computation.result, register),))
     elif fast in computation.reduced:
         lines = _everything(ctx, computation, fast, block, vectors, cores)
     else:
@@ -185,9 +185,7 @@ def _swap(ctx: LoweringContext, w: Computation, both: set[str], cores: Level) ->
     return square_transpose(ctx.device, w, both, cores)
 
 
-def _rows(
-    ctx: LoweringContext, w: Computation, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
-) -> list[syntax.Line]:
+def _rows(w: Computation, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept) -> list[syntax.Line]:
     lines = _dealt_rows(rows, cores)
     lines += [syntax.Keep((t,), memory) for t, memory in kept]
     lines += [tile_text((i, 1)) for i in w.all_indices if i != fast and i not in rows]

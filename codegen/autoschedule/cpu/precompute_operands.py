@@ -33,7 +33,7 @@ def precomputed_operands(op: Op, device: Device) -> frozenset[str]:
         return frozenset()
     found = list(candidate_matmuls(op, device))
     names = frozenset(name for product, names in found if _pays(product) for name in names)
-    return names | _converted_for_windows(op, device, {product.name for product, _ in found} | _as_it_is(op, device))
+    return names | _converted_for_windows(op, {product.name for product, _ in found} | _as_it_is(op, device))
 
 
 def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:
@@ -73,7 +73,7 @@ def _typings(op: Op) -> Iterator[frozenset[str]]:
     yield frozenset()
 
 
-def _converted_for_windows(op: Op, device: Device, products: set[str]) -> frozenset[str]:
+def _converted_for_windows(op: Op, products: set[str]) -> frozenset[str]:
     """Tensors that a contraction of windows converts again and again, although it is no product that an instruction takes:
     lanes that gather elements of 8 or 16 bits convert them one by one."""
     if all(s.reduction is None for s in op.statements):

@@ -17,7 +17,7 @@ from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
 from ...ir.tile_ir import Alloc, AllReduce, Buffer, For, If, Let, Stmt, Store
-from ...ir.tile_visitors import map_bodies, statements
+from ...ir.tile_visitors import map_bodies, statements, with_buffers
 
 
 def sink_divergent_guards(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...]:
@@ -86,10 +86,7 @@ def _apart(s: AllReduce, where: Where, buffers: Mapping[str, Buffer]) -> Stmt:
     body.append(replace(s, cells=cells))
     for (name, coords), (copy, _) in zip(s.cells, cells, strict=True):
         body.append(_under(where, Store(name, coords, Load(copy, coords, buffers[name].dtype))))
-    done: tuple[Stmt, ...] = tuple(body)
-    for copy in copies.values():
-        done = (Alloc(copy, done),)
-    return done[0]
+    return with_buffers(reversed(copies.values()), body)[0]
 
 
 def _parts(exprs: tuple[Expr, ...], varying: frozenset[Var]) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from ....dsl.device import Device, Instr, Operand
 from ....dsl.errors import InternalError
@@ -50,7 +49,9 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
         raise InternalError(f"the instruction {instr.name} is a {s.reduction.kind}")
     copies = isinstance(s.value, Load) and s.reduction is None and not instr.accumulate
     outer = device.memories[0].name, device.levels[0].name
-    arrays = tuple(_array(o.name, o.dtype if copies else o.dtype.compute, o.shape, *outer) for o in instr.operands)
+    arrays = tuple(
+        Buffer.row_major(o.name, o.dtype if copies else o.dtype.compute, "workspace", *outer, o.shape) for o in instr.operands
+    )
     target = instr.operand(s.target)
     at = tuple(as_expr(Var(i)) for i in s.indices)
     value = s.value if copies else transform(s.value, _computed)
@@ -58,7 +59,7 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
         return InstrOp(arrays, None, _nest(s, s.indices, Store(target.name, at, value)))
     kind, src = s.reduction.kind if s.reduction else "sum", s.value.dtype
     wide = TYPES["f64"] if src.kind == "float" else src
-    total = _array(_TOTAL, wide, target.shape, *outer)
+    total = Buffer.row_major(_TOTAL, wide, "workspace", *outer, target.shape)
     sofar = Load(_TOTAL, at, wide)
     body = _nest(s, s.indices, Store(_TOTAL, at, _identity(kind, wide)))
     reduced = s.reduction.indices if s.reduction else ()
@@ -164,11 +165,6 @@ def subscripts(instr: Instr, operand: Operand) -> tuple[str, ...]:
 
 def _both(a: Value | None, b: Value) -> Value:
     return b if a is None else Apply("and", (a, b), BOOL)
-
-
-def _array(name: str, dtype: DType, shape: tuple[int, ...], memory: str, level: str) -> Buffer:
-    strides = tuple(as_expr(prod(shape[i + 1 :])) for i in range(len(shape)))
-    return Buffer(name, dtype, "workspace", memory, level, tuple(map(as_expr, shape)), strides, as_expr(prod(shape)))
 
 
 class OpText:

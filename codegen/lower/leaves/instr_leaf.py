@@ -173,14 +173,7 @@ def _load(ctx: LoweringContext, focus: Focus, computation: Computation, d: _Dema
 
 def register_buffer(ctx: LoweringContext, name: str, dtype, memory: str, span=None) -> Buffer:
     """A buffer private to each innermost unit, shaped as its accesses found."""
-    shape = ctx.cells.get(name, ())
-    strides, size = [], 1
-    for n in reversed(shape):
-        strides.append(as_expr(size))
-        size *= n
-    return Buffer(
-        name, dtype, "local", memory, ctx.innermost, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), span
-    )
+    return Buffer.row_major(name, dtype, "local", memory, ctx.innermost, ctx.cells.get(name, ()), span)
 
 
 def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch, demands, span) -> list[Stmt]:

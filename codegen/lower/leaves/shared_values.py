@@ -12,12 +12,13 @@ from collections.abc import Callable
 from ....dsl.index.expr import Expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Part, Shared, Value, children, rebuild, transform
-from ...ir.tile_ir import Alloc, Buffer, Stmt, Store
+from ...ir.tile_ir import Buffer, Stmt, Store
+from ...ir.tile_visitors import with_buffers
 from ...plan.computations import Computation
 from ...plan.derived_names import buffer_name, tensor_of
 from ..addressing import translate
 from ..lowering_context import LoweringContext
-from ..spec import ONE, Focus
+from ..spec import Focus
 
 Around = Callable[[list[Stmt]], list[Stmt]]
 
@@ -36,19 +37,14 @@ def bind_shared_values(
     names: dict[str, str] = {}
     for name, part in parts:
         part = translate(ctx, focus, _renamed(part, names))
-        made = Buffer(
-            ctx.fresh(buffer_name(tensor_of(name))), part.dtype, "local", ctx.device.memories[-1].name, ctx.innermost,
-            (), (), ONE, computation.span, passing=True,
-        )  # fmt: skip
+        called, memory = ctx.fresh(buffer_name(tensor_of(name))), ctx.device.memories[-1].name
+        made = Buffer.row_major(called, part.dtype, "local", memory, ctx.innermost, (), computation.span, passing=True)
         names[name] = made.name
         buffers.append(made)
         fills.append(Store(made.name, (), mask_value(part, masks), span=computation.span))
 
     def around(body: list[Stmt]) -> list[Stmt]:
-        out: list[Stmt] = [*fills, *body]
-        for made in reversed(buffers):
-            out = [Alloc(made, tuple(out), computation.span)]
-        return out
+        return [*with_buffers(buffers, (*fills, *body), computation.span)]
 
     return translate(ctx, focus, _renamed(value, names)), around
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Node
-from ...ir.tile_ir import Alloc, Stmt
+from ...ir.tile_ir import Stmt
+from ...ir.tile_visitors import with_buffers
 from ...plan.computations import Computation
 from ..spec import Focus
 from .accumulator_computations import CombinePartials, ExchangeBuffers, as_kind
@@ -35,8 +36,5 @@ def combine_partials(low: Lowering, focus: Focus, w: Computation, owner: Node) -
         read = low.lower(
             replace(focus, computations=(replace(as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner
         )
-        inner: list[Stmt] = [*stored, *read]
-        for b in reversed(made):
-            inner = [Alloc(b, tuple(inner))]
-        out += inner
+        out += with_buffers(made, (*stored, *read))
     return out

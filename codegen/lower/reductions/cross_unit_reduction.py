@@ -14,7 +14,7 @@ from ....dsl.values import Load, neutral_value
 from ...ir.tile_ir import Buffer, Contribution, For, If, Stmt, Store
 from ...plan.derived_names import buffer_name
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Focus
+from ..spec import ONE, ZERO
 from .accumulator_computations import CombinePartials, ExchangeBuffers
 from .argreduce_index import no_index
 from .contributions import with_value
@@ -31,14 +31,8 @@ def exchange_buffer(
     outer = above[0]
     memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
     shape = (exchange_unit_count(ctx, level), _lanes(ctx, level)[1], *cells)
-    strides, size = [], 1
-    for n in reversed(shape):
-        strides.append(as_expr(size))
-        size *= n
     named = ctx.fresh(buffer_name(name, memory.name) + "_parts")
-    return Buffer(
-        named, dtype, "local", memory.name, outer, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), at
-    )
+    return Buffer.row_major(named, dtype, "local", memory.name, outer, shape, at)
 
 
 def exchange_unit_count(ctx: LoweringContext, level: str) -> int:
@@ -56,7 +50,7 @@ def _coords(ctx: LoweringContext, how: ExchangeBuffers, unit: Expr, cell: tuple[
     return (unit, _lanes(ctx, how.level)[0], *cell)
 
 
-def store_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, cells) -> list[Stmt]:
+def store_partials(ctx: LoweringContext, computation: CombinePartials, cells) -> list[Stmt]:
     how = computation.how
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
@@ -67,7 +61,7 @@ def store_partials(ctx: LoweringContext, focus: Focus, computation: CombineParti
     ]
 
 
-def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, cells) -> list[Stmt]:
+def load_partials(ctx: LoweringContext, computation: CombinePartials, cells) -> list[Stmt]:
     how = computation.how
     assert how is not None
     assert computation.reduction is not None

@@ -103,7 +103,7 @@ def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span
             span,
             help=APART,
         ) from None
-    _supported(focus, statistic, w, span)
+    _supported(statistic, w, span)
     return Dependence(statistic, w, found.value, _at_the_start(statistic, w, body, value, found.value, span), some)
 
 
@@ -120,7 +120,7 @@ def _has_elements(w: Computation, domain: tuple[Expr, ...]) -> tuple[Expr, ...] 
     return tuple(conds)
 
 
-def _supported(focus: Focus, statistic: Computation, w: Computation, span: Span | None) -> None:
+def _supported(statistic: Computation, w: Computation, span: Span | None) -> None:
     """Raises NotYet."""
     for x, kinds, role in ((statistic, ("max", "min"), "a running value"), (w, ("sum",), "what follows a running value")):
         assert x.reduction is not None

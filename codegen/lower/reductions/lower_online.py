@@ -26,7 +26,8 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Part, Value, transform
 from ...ir.printer import show_value
 from ...ir.schedule_tree import Fuse, Keep, Leaf, Node, Tile, all_nodes, fragment_of
-from ...ir.tile_ir import Alloc, Stmt
+from ...ir.tile_ir import Stmt
+from ...ir.tile_visitors import with_buffers
 from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
 from ...schedule.build_tree import modifier
@@ -180,10 +181,9 @@ def _with_registers(
         buffers.append((name, buffer))
 
     def around(body: list[Stmt]) -> list[Stmt]:
-        for name, buffer in reversed(buffers):
-            made = register_buffer(ctx, buffer, ctx.dtypes[name], ctx.device.memories[-1].name, span)
-            body = [Alloc(made, tuple(body), span)]
-        return body
+        memory = ctx.device.memories[-1].name
+        made = [register_buffer(ctx, buffer, ctx.dtypes[name], memory, span) for name, buffer in buffers]
+        return [*with_buffers(made, body, span)]
 
     return focus, around
 

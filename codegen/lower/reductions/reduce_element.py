@@ -113,7 +113,7 @@ def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePart
             if ctx.device.level(level).exchanges_registers
         ]
     step = store_partials if computation.how.storing else load_partials
-    return step(ctx, focus, computation, cells)
+    return step(ctx, computation, cells)
 
 
 def combine_in_turn(ctx: LoweringContext, focus: Focus, computation: CombineInTurn) -> list[Stmt]:

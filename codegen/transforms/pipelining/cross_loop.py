@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
-from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, written
+from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, with_buffers, written
 from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, rename_locals
 from .split_copies import prune_empty
 
@@ -96,9 +96,8 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
         If((outer.stop - 1 - outer.start,), ready, span=outer.span, turns=True),
         replace(outer, body=(*depending, *body)),
     )
-    for b in (*(stager.rotating_buffer(a.buffer, depths[a.buffer.name]) for a in reversed(found)), *reversed(allocs)):
-        out = (Alloc(b, out, span=inner.span),)
-    return out
+    rotating = [stager.rotating_buffer(a.buffer, depths[a.buffer.name]) for a in found]
+    return with_buffers((*allocs, *rotating), out, inner.span)
 
 
 def _turn(

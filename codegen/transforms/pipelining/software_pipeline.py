@@ -23,7 +23,7 @@ Must run before barriers are placed: because of the rotation, one barrier an ite
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import lcm, prod
+from math import lcm
 
 from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ....dsl.support.fast_replace import replace
@@ -31,7 +31,7 @@ from ....dsl.types import DType
 from ...ir.limits import UNROLLED, WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Staging, Stmt, Wait
-from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
+from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, with_buffers, written
 from .copy_batches import (
     Body,
     CopyBatch,
@@ -108,11 +108,8 @@ class CopyPipeliner:
         return b.level == self.device.levels[-1].name and b.memory == self.device.memories[-1].name
 
     def register(self, name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
-        strides = tuple(as_expr(prod(shape[n + 1 :])) for n in range(len(shape)))
         memory, level = self.device.memories[-1].name, self.device.levels[-1].name
-        return Buffer(
-            self.fresh(name), dtype, "local", memory, level, tuple(map(as_expr, shape)), strides, as_expr(prod(shape))
-        )
+        return Buffer.row_major(self.fresh(name), dtype, "local", memory, level, shape)
 
     def rotating_buffer(self, b: Buffer, depth: int) -> Buffer:
         """So many buffers in one, the first coordinate says which."""
@@ -278,9 +275,7 @@ class RotatingLoop:
         entries = [e for b in self.batches.values() for e in b.entries]
         body: Body = (*self.prologue(self.ahead + primed), *(self.named_turns(main) if self.named else main))
         for e in reversed(entries):
-            for held in e.halves.held if e.halves else ():
-                body = (Alloc(held, body, e.span),)
-            body = (Alloc(e.buffer, body, e.span),)
+            body = with_buffers((e.buffer, *reversed(e.halves.held if e.halves else ())), body, e.span)
         return body
 
     def rewritten(self, body: Body) -> Body:

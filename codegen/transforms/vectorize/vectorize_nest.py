@@ -30,7 +30,8 @@ from ...analysis.loop_nest import (
     wrap_in_loops,
 )
 from ...analysis.vector_instrs import VectorInstr
-from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
+from ...ir.tile_ir import Buffer, Call, For, If, Piece, Stmt, Store
+from ...ir.tile_visitors import with_buffers
 from .joint_guards import JointGuards, joint_guards
 from .vectorizer_state import AlignmentClaim, VectorizerState
 
@@ -319,9 +320,7 @@ class _Chunk:
         return made
 
     def _allocated(self, body: list[Stmt]) -> list[Stmt]:
-        for b in reversed(self.made):
-            body = [Alloc(b, tuple(body), span=self.nest.store.span)]
-        return body
+        return [*with_buffers(self.made, body, self.nest.store.span)]
 
     # ------------------------------------------------------------ elements
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from ....dsl.device import Device, Instr
-from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.expr import Expr, Var
 from ....dsl.source import Span
 from ....dsl.types import DType
 from ...analysis.divisibility import MOST, KnownMultiples, Needs, merged_divisors, required_divisors
@@ -100,13 +100,8 @@ class VectorizerState:
 
     def register(self, wish: str, dtype: DType, count: int | None, span: Span | None = None) -> Buffer:
         """A buffer of `count` registers of each innermost unit; None: a single one, without coordinates."""
-        shape = () if count is None else (as_expr(count),)
-        level = self.device.levels[-1].name
-        name = self.fresh(wish)
-        strides = tuple(as_expr(1) for _ in shape)
-        made = Buffer(
-            name, dtype, "local", self.members.register, level, shape, strides, as_expr(count or 1), span, passing=True
-        )
+        shape, level, name = () if count is None else (count,), self.device.levels[-1].name, self.fresh(wish)
+        made = Buffer.row_major(name, dtype, "local", self.members.register, level, shape, span, passing=True)
         self.buffers[name] = made
         return made
 
