@@ -19,6 +19,7 @@ from ...dsl import syntax
 from ...dsl.device import Device, Instr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Cast, Load, Value, loads
+from ..ir.free_names import underscored_name
 from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compatible_indices, mismatch_reason
 from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
@@ -192,9 +193,7 @@ def _fused(ctx: LoweringContext, computation: Computation, groups: tuple[tuple[s
         if len(g) == 1:
             names.append(g[0])
             continue
-        name = fused_name(g)
-        while name in taken:
-            name += "_"
+        name = underscored_name(fused_name(g), taken)
         taken.add(name)
         names.append(name)
         line = syntax.Fuse(g, name)

@@ -12,6 +12,7 @@ from ...dsl.device import Device, Instr
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
+from ..ir.free_names import numbered_name
 from ..ir.schedule_tree import Node
 from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
@@ -104,12 +105,8 @@ class LoweringContext:
 
     def fresh(self, base: str) -> str:
         """A name not given out before in this program, or in both: base, base1, base2, ..."""
-        base = base.replace(".", "_")
-        apart = self.unaligned_variant.names if self.unaligned_variant is not None else ()
-        n, name = 0, base
-        while name in self.names or name in apart:
-            n += 1
-            name = f"{base}{n}"
+        apart = self.unaligned_variant.names if self.unaligned_variant is not None else set()
+        name = numbered_name(base.replace(".", "_"), self.names | apart)
         self.reserve(name)
         return name
 

@@ -13,6 +13,7 @@ from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpInSchedule, UnknownTensorInSchedule
 from ...dsl.op import Op, Statement
 from ...dsl.values import Load, loads
+from ..ir.free_names import underscored_name
 from ..plan.computations import fused_name
 from ..plan.name_factors import name_factors
 from .elaborate import RoleNames
@@ -102,10 +103,7 @@ def _free(role: str, group: list[str], op: Op) -> str:
     taken = {i for x in op.statements for i, _ in x.ranges} - set(group)
     taken |= {t.name for t in op.tensors} | {v.name for v in op.dims}
     taken |= {v.name for v, _ in op.derived} | {n for n, _ in op.params}
-    name = role if role not in taken | set(group) else fused_name(group)
-    while name in taken:
-        name += "_"
-    return name
+    return underscored_name(role if role not in taken | set(group) else fused_name(group), taken)
 
 
 def _unified(pattern: Op, op: Op, decl: syntax.ScheduleDecl) -> RoleNames:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from ...dsl.index.expr import ONE, Expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
+from ..ir.free_names import names_of, numbered_name
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt, Store
 from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, with_buffers, written
@@ -35,10 +36,7 @@ _LEAST_TURNS = 4  # turns: of a loop, for which its reciprocal pays; it takes a 
 
 
 def hoist_invariants(program: Program) -> Program:
-    names = {b.name for b in program.buffers} | {v.name for v in program.dims}
-    for launch in program.launches:
-        names |= {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc)}
-        names |= {s.var.name for s in statements(launch.body) if isinstance(s, For)}
+    names = names_of(program)
     return replace(program, launches=tuple(_Hoister(program, names).launch(x) for x in program.launches))
 
 
@@ -155,10 +153,7 @@ class _Hoister:
         return True
 
     def register(self, v: Value) -> Buffer:
-        name, n = "invariant", 0
-        while name in self.names:
-            n += 1
-            name = f"invariant{n}"
+        name = numbered_name("invariant", self.names)
         self.names.add(name)
         self.made.add(name)
         return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ..analysis.divisibility import factors
+from ..ir.free_names import underscored_name
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Needs, Stmt, Units
 from ..ir.tile_visitors import expressions, map_own, statements, with_sizes
@@ -38,9 +39,7 @@ def narrow_indices(program: Program) -> Program:
     for f in dict.fromkeys(f for x in program.launches for f in _products(x, open_sizes)):
         product = Expr(((f, 1),))
         parts = sorted(v.name for v in product.variables())
-        name = ("" if all(len(x) == 1 for x in parts) else "_").join(parts)
-        while name in names:
-            name += "_"
+        name = underscored_name(("" if all(len(x) == 1 for x in parts) else "_").join(parts), names)
         names.add(name)
         made = Var(name, 0, MOST)
         whole[f] = as_expr(made)

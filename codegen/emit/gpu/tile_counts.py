@@ -14,6 +14,7 @@ from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ....dsl.index.simplify import linear_combination, rebuild
 from ....dsl.support.fast_replace import replace
 from ...analysis.divisibility import factors
+from ...ir.free_names import numbered_name
 from ...ir.tile_ir import For, Launch, Let, Stmt, Units
 from ...ir.tile_visitors import map_bodies, map_own, statements
 
@@ -33,11 +34,8 @@ def name_tile_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[V
         own = Expr(((f, 1),)).variables()
         if not own <= sizes or (isinstance(f, Var) and f.hi is not None and f.hi <= most):
             continue
-        wish = name = f"{''.join(sorted(v.name for v in own))}_{'count' if isinstance(f, Var) else 'tiles'}"
-        n = 1
-        while name in names:
-            n += 1
-            name = f"{wish}{n}"
+        wish = f"{''.join(sorted(v.name for v in own))}_{'count' if isinstance(f, Var) else 'tiles'}"
+        name = numbered_name(wish, names, first=2)
         names.add(name)
         var = Var(name, 0, most)
         lets.append(Let(var, Expr(((f, 1),))))

@@ -15,6 +15,7 @@ from ....dsl.device import Instr
 from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
+from ...ir.free_names import underscored_name
 from ...ir.schedule_tree import Leaf, Move, Node, with_leaf
 from ...ir.tile_ir import Buffer
 from ...plan.computations import fused_name
@@ -84,8 +85,7 @@ def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = No
     lines: list[syntax.Line] = []
     name = fused_name(order)
     if len(order) > 1:
-        while name in {a for a, _ in axes}:
-            name += "_"
+        name = underscored_name(name, {a for a, _ in axes})
         lines.append(syntax.Fuse(tuple(order), name))
     lines.append(_tile(name, run, level))
     lines.append(syntax.Compute(instr))

@@ -28,6 +28,7 @@ from math import lcm
 from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
+from ...ir.free_names import names_of, numbered_name
 from ...ir.limits import UNROLLED, WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Staging, Stmt, Wait
@@ -71,11 +72,7 @@ class CopyPipeliner:
         self.device, self.note = program.device, note
         self.instrs = {i.name: i for i in program.instrs}
         self.held: set[Var] = set()  # loops that are seen to with the loop around them
-        self.names = {v.name for v in program.dims} | {b.name for b in program.buffers} | {v.name for v, _ in program.lets}
-        for launch in program.launches:
-            self.names |= {u.var.name for u in launch.units} | {u.level for u in launch.units}
-            for s in statements(launch.body):
-                self.names |= {s.buffer.name} if isinstance(s, Alloc) else {s.var.name} if isinstance(s, For | Let) else set()
+        self.names = names_of(program)
 
     def launch(self, launch: Launch) -> Launch:
         return replace(launch, body=self.body(launch.body))
@@ -94,11 +91,7 @@ class CopyPipeliner:
 
     def fresh(self, base: str) -> str:
         """A name that is not taken: of `k2` the next one, `k3`."""
-        n, name = 0, base
-        base = base.rstrip("0123456789") or base
-        while name in self.names:
-            n += 1
-            name = f"{base}{n}"
+        name = numbered_name(base, self.names, stem=base.rstrip("0123456789"))
         self.names.add(name)
         return name
 

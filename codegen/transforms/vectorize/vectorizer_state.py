@@ -12,6 +12,7 @@ from ....dsl.source import Span
 from ....dsl.types import DType
 from ...analysis.divisibility import MOST, KnownMultiples, Needs, merged_divisors, required_divisors
 from ...analysis.vector_instrs import VectorInstrs, vector_instrs
+from ...ir.free_names import names_of, numbered_name
 from ...ir.limits import WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Let
@@ -91,10 +92,7 @@ class VectorizerState:
             self.notes.append(text)
 
     def fresh(self, wish: str) -> str:
-        name, n = wish, 0
-        while name in self.names:
-            n += 1
-            name = f"{wish}{n}"
+        name = numbered_name(wish, self.names)
         self.names.add(name)
         return name
 
@@ -107,20 +105,11 @@ class VectorizerState:
 
 
 def state_of(program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], asks=False) -> VectorizerState:
-    names = {v.name for v in program.dims} | {v.name for v, _ in program.lets} | {b.name for b in program.buffers}
-    buffers = {b.name: b for b in program.buffers}
-    lets: dict[Var, Expr] = dict(program.lets)
-    for launch in program.launches:
-        names |= {launch.name, *(u.var.name for u in launch.units)}
-        for s in statements(launch.body):
-            match s:
-                case Alloc():
-                    buffers[s.buffer.name] = s.buffer
-                    names.add(s.buffer.name)
-                case Let():
-                    lets[s.var] = s.value
-            if hasattr(s, "var"):
-                names.add(s.var.name)  # type: ignore[union-attr]
+    everything = [s for launch in program.launches for s in statements(launch.body)]
+    buffers = {b.name: b for b in (*program.buffers, *(s.buffer for s in everything if isinstance(s, Alloc)))}
+    lets: dict[Var, Expr] = dict(program.lets) | {s.var: s.value for s in everything if isinstance(s, Let)}
     known = KnownMultiples(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
     instrs = {i.name: i for i in program.instrs}
-    return VectorizerState(program, assume, asks, known, vector_instrs(program.device), names, buffers, instrs=instrs)
+    return VectorizerState(
+        program, assume, asks, known, vector_instrs(program.device), names_of(program), buffers, instrs=instrs
+    )
