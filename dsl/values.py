@@ -7,7 +7,7 @@ has a narrow type, only loads, casts and constants do. Rounding to a narrower ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import is_not
 
@@ -162,6 +162,11 @@ def transform(v: Value, f: Callable[[Value], Value | None]) -> Value:
     kids = children(v)
     others = tuple([transform(k, f) for k in kids])
     return rebuild(v, others) if any(map(is_not, others, kids)) else v
+
+
+def rename_loads(v: Value, names: Mapping[str, str]) -> Value:
+    """The value where what is loaded has other names."""
+    return transform(v, lambda x: replace(x, tensor=names[x.tensor]) if isinstance(x, Load) and x.tensor in names else None)
 
 
 def walk(v: Value) -> Iterator[Value]:

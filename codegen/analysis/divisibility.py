@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from ...dsl.index.expr import Atom, Expr, Fn, Var, as_expr
+from ...dsl.index.expr import Atom, Expr, Fn, Var
 
 # bytes: no instruction asks for a larger alignment, and the host allocates at multiples of it [fact: instructions, host
 # allocator]
@@ -62,13 +62,6 @@ def merged_divisors(needs: Iterable[tuple[tuple[Var, ...], int]]) -> dict[tuple[
     out: dict[tuple[Var, ...], int] = {}
     for sizes, n in needs:
         out[sizes] = max(out.get(sizes, 1), n)
-    return out
-
-
-def product(sizes: Iterable[Var]) -> Expr:
-    out = as_expr(1)
-    for v in sizes:
-        out = out * v
     return out
 
 

@@ -13,7 +13,7 @@ buffer with the most elements is an array, and its loops stay loops. Operands of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -233,11 +233,13 @@ def _varying_registers(program: Program, body: tuple[Stmt, ...], varying: frozen
                 case Alloc():
                     visit(s.body, guarded)
                 case If():
-                    inner = guarded or any(not varying.isdisjoint(c.variables()) for c in s.conds)
+                    inner = guarded or any_varies(s.conds, varying)
                     visit(s.body, inner)
                     visit(s.orelse, inner)
                 case Store():
-                    if s.buffer in buffers and (guarded or value_varies(s.value, varying, differs) or _any(s.coords, varying)):
+                    if s.buffer in buffers and (
+                        guarded or value_varies(s.value, varying, differs) or any_varies(s.coords, varying)
+                    ):
                         differs.add(s.buffer)
                 case Call():
                     for piece, operand in zip(s.pieces, instrs[s.instr].operands, strict=True):
@@ -253,8 +255,9 @@ def _varying_registers(program: Program, body: tuple[Stmt, ...], varying: frozen
     return differs
 
 
-def _any(coords: tuple[Expr, ...], varying: frozenset[Var]) -> bool:
-    return any(not varying.isdisjoint(c.variables()) for c in coords)
+def any_varies(exprs: Iterable[Expr], varying: frozenset[Var]) -> bool:
+    """Whether some of the expressions may differ between lanes."""
+    return any(not varying.isdisjoint(e.variables()) for e in exprs)
 
 
 def has_lane(operand: Operand) -> bool:

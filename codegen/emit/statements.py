@@ -22,7 +22,7 @@ from .cpu.lane_reduction import all_reduce
 from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
 from .emission_context import EmissionContext, PrintedLoop
 from .instr_operands import instr_name, operand_arguments
-from .lane_analysis import LaneRegister, value_varies
+from .lane_analysis import LaneRegister, any_varies, value_varies
 from .load_store import store
 from .partial_lanes import FirstLanes
 from .register_declarations import declarations, declare_where_set
@@ -341,7 +341,7 @@ class StatementPrinter:
         """Whether lanes store different values, or to different addresses."""
         lanes = self.ctx.lanes
         differs = {name for name, r in lanes.registers.items() if not r.uniform}
-        coords = any(not lanes.varying.isdisjoint(c.variables()) for c in s.coords)
+        coords = any_varies(s.coords, lanes.varying)
         return coords or s.buffer in differs or value_varies(s.value, lanes.varying, differs)
 
     def _store(self, s: Store) -> None:

@@ -17,10 +17,11 @@ WRITTEN       a register is read before a loop only if it was stored under condi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...dsl.index.expr import ONE, Expr
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, rename_loads, transform, walk
 from ..ir.free_names import names_of, numbered_name
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt, Store
@@ -116,7 +117,7 @@ class _Hoister:
                     return Apply("divide_by", (transform(x, step), d, before(Apply("reciprocal", (d,), d.dtype))), v.dtype)
             return None
 
-        inner = _stored(s.body, step)
+        inner = _stored(s.body, partial(transform, f=step))
         if not moved:
             return s
         inner = self.without_copies(inner)
@@ -130,7 +131,9 @@ class _Hoister:
             if isinstance(s, Alloc) and s.buffer.name in self.made:
                 first, *rest = s.body
                 if isinstance(first, Store) and first.buffer == s.buffer.name and isinstance(first.value, Load):
-                    out += self.without_copies(_renamed(tuple(rest), s.buffer.name, first.value.tensor))
+                    out += self.without_copies(
+                        _stored(tuple(rest), partial(rename_loads, names={s.buffer.name: first.value.tensor}))
+                    )
                     continue
             out.append(map_bodies(s, self.without_copies))
         return tuple(out)
@@ -159,22 +162,13 @@ class _Hoister:
         return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)
 
 
-def _stored(body: tuple[Stmt, ...], step: Callable[[Value], Value | None]) -> tuple[Stmt, ...]:
-    """The statements with `step` in all that is stored."""
+def _stored(body: tuple[Stmt, ...], f: Callable[[Value], Value]) -> tuple[Stmt, ...]:
+    """The statements with `f` applied to all that is stored."""
 
     def one(s: Stmt) -> Stmt:
         if not isinstance(s, Store):
-            return map_bodies(s, lambda inner: _stored(inner, step))
-        value = transform(s.value, step)
+            return map_bodies(s, lambda inner: _stored(inner, f))
+        value = f(s.value)
         return s if value is s.value else replace(s, value=value)
 
     return mapped(body, one)
-
-
-def _renamed(body: tuple[Stmt, ...], old: str, new: str) -> tuple[Stmt, ...]:
-    """The statements, which only read the old register, reading the new one."""
-
-    def step(v: Value) -> Value | None:
-        return replace(v, tensor=new) if isinstance(v, Load) and v.tensor == old else None
-
-    return _stored(body, step)

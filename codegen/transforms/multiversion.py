@@ -6,9 +6,10 @@ The conditions are few and cheap to check: remainders of sizes, and of the addre
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
+from ...dsl.index.expr import ONE
 from ...dsl.support.fast_replace import replace
-from ..analysis.divisibility import product
 from ..ir.program import Program
 from ..ir.tile_ir import Needs
 from .narrow_indices import narrow_indices
@@ -40,6 +41,6 @@ def in_each_version(transform: Callable[[Program], Program], program: Program) -
 
 
 def _needs(v: VectorizedProgram) -> Needs | None:
-    conds = tuple(-(product(sizes) % n) for sizes, n in v.multiples.items())
+    conds = tuple(-(prod(sizes, start=ONE) % n) for sizes, n in v.multiples.items())
     aligned = tuple(v.pointers.items())
     return Needs(conds, aligned) if conds or aligned else None

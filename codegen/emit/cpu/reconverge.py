@@ -18,6 +18,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
 from ...ir.tile_ir import Alloc, AllReduce, Buffer, For, If, Let, Stmt, Store
 from ...ir.tile_visitors import map_bodies, statements, with_buffers
+from ..lane_analysis import any_varies
 
 
 def sink_divergent_guards(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...]:
@@ -27,7 +28,7 @@ def sink_divergent_guards(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tu
     def visit(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in stmts:
-            if isinstance(s, If) and _parts(s.conds, varying) and _meets((s,)):
+            if isinstance(s, If) and any_varies(s.conds, varying) and _meets((s,)):
                 out += _both(s, (), varying, buffers)
             else:
                 out.append(map_bodies(s, visit))
@@ -56,9 +57,9 @@ def _sunk(stmts: tuple[Stmt, ...], where: Where, varying: frozenset[Var], buffer
                 out.append(_apart(s, where, buffers))
             case _ if not _meets((s,)):
                 out.append(_under(where, s))
-            case For() if _parts((s.start, s.stop, s.step), varying):
+            case For() if any_varies((s.start, s.stop, s.step), varying):
                 raise InternalError(f"lanes execute a reduction over lanes different numbers of times: the loop over {s.var}")
-            case If() if _parts(s.conds, varying):
+            case If() if any_varies(s.conds, varying):
                 out += _both(s, where, varying, buffers)
             case _:
                 out.append(map_bodies(s, inner))
@@ -87,10 +88,6 @@ def _apart(s: AllReduce, where: Where, buffers: Mapping[str, Buffer]) -> Stmt:
     for (name, coords), (copy, _) in zip(s.cells, cells, strict=True):
         body.append(_under(where, Store(name, coords, Load(copy, coords, buffers[name].dtype))))
     return with_buffers(reversed(copies.values()), body)[0]
-
-
-def _parts(exprs: tuple[Expr, ...], varying: frozenset[Var]) -> bool:
-    return any(not varying.isdisjoint(e.variables()) for e in exprs)
 
 
 def _meets(stmts: tuple[Stmt, ...]) -> bool:

@@ -18,6 +18,7 @@ from ....dsl.support.amounts import bytes_text
 from ...analysis.lifetimes import lifetimes
 from ...ir.limits import WIDEST_ACCESS
 from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
+from ..lane_analysis import any_varies
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def divergent_statements(body: tuple[Stmt, ...], units: frozenset[Var]) -> froze
                     inner = varying | {s.var} if start else varying
                     visit(s.body, inner, apart or start or not varying.isdisjoint(s.stop.variables()))
                 case If():
-                    inside = apart or any(not varying.isdisjoint(c.variables()) for c in s.conds)
+                    inside = apart or any_varies(s.conds, varying)
                     visit(s.body, varying, inside)
                     visit(s.orelse, varying, inside)
                 case Alloc():

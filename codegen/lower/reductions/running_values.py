@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import TYPES, DType
-from ....dsl.values import Apply, Const, Load, Masked, Value, transform
+from ....dsl.values import Apply, Const, Load, Masked, Value, rename_loads
 from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from ..leaves.fragment_fit import Digits
@@ -73,7 +73,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
     after = list(names)
     factors: dict[Value, str] = {}
     for d in chain:
-        value = _renamed(d.correction, w, now)
+        value = rename_loads(d.correction, {w.name: now})
         name = factors.get(value)
         if name is None:
             name = factors[value] = CorrectionFactor(d.reduction.name)
@@ -108,17 +108,8 @@ def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], str]:
     out = [_update(w, name, now)]
     for o in w.outputs:
         if o.tensor in read and o.tensor != name:
-            out.append(_update(w, o.tensor, _renamed(o.value, w, name)))
+            out.append(_update(w, o.tensor, rename_loads(o.value, {w.name: name})))
     return out, name
-
-
-def _renamed(value: Value, w: Computation, now: str) -> Value:
-    """The value with the statistic's value by now in place of its accumulator."""
-
-    def step(v: Value) -> Value | None:
-        return replace(v, tensor=now) if isinstance(v, Load) and v.tensor == w.name else None
-
-    return transform(value, step)
 
 
 def _corrected(w: Computation, factor: Load, shown: str) -> RunningUpdate:

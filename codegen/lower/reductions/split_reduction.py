@@ -19,7 +19,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.op import Op, Reduction
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Value, loads, neutral_value, transform
+from ....dsl.values import Load, Value, loads, neutral_value, rename_loads, transform
 from ...ir.schedule_tree import Axis, Tile
 from ...plan.computations import Computation, Output, computation_extents
 from ...plan.derived_names import CombiningAccumulator, StoredCopy, tensor_of
@@ -232,10 +232,7 @@ def _finish(low: Lowering, w: Computation, parts: str, names) -> Computation:
     extents = computation_extents(w)
     value = Load(parts, tuple(as_expr(Var(i)) for i in (*(n for n, _ in names), *w.indices)), dtype)
 
-    def renamed(v: Value) -> Value | None:
-        return replace(v, tensor=name) if isinstance(v, Load) and v.tensor == w.name else None
-
-    outputs = tuple(replace(o, value=transform(o.value, renamed)) for o in w.outputs)
+    outputs = tuple(replace(o, value=rename_loads(o.value, {w.name: name})) for o in w.outputs)
     ranges = (*((i, extents[i]) for i in w.indices), *names)
     reduction = Reduction(w.reduction.kind, tuple(n for n, _ in names))
     return Computation(name, w.indices, value, reduction, ranges, outputs, w.span, w.fused)

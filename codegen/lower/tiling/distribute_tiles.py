@@ -6,6 +6,7 @@ UNITS_OF_LEVEL   open levels have as many units as there are tiles, shaped ones 
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
@@ -53,7 +54,7 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
     if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
     later = low.units_of_following_tiles(focus, tile, level)
-    total = later * product(counts)
+    total = later * prod(counts, start=ONE)
     if kind == "open":
         ctx.units.setdefault(level, total)
     # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
@@ -116,7 +117,7 @@ def _distributed(
     level = tile.level
     assert level is not None
     kind = ctx.device.level(level).units
-    whole = (later * product(counts)).constant
+    whole = (later * prod(counts, start=ONE)).constant
     together = _in_own_registers(focus)  # idle units hold the identity, and take part
     alike = _alike(ctx, focus, tile, level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
@@ -184,13 +185,6 @@ def _alike(ctx: LoweringContext, focus: Focus, node: Node, level: str) -> bool:
     targets = [t for w in focus.computations for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
     own = {b.name for b in ctx.buffers if ctx.device.depth(b.level) >= ctx.device.depth(level)}
     return any(focus.views[t].form == "path" or focus.views[t].buffer in own for t in targets)
-
-
-def product(counts: list[Expr]) -> Expr:
-    total = as_expr(1)
-    for c in counts:
-        total = total * c
-    return total
 
 
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:
@@ -281,7 +275,7 @@ def _rounds(
     ctx = low.ctx
     needed = {i for w in focus.computations for i in w.all_indices}
     counts = [c if a.index in needed else ONE for a, c in zip(axes, counts, strict=True)]
-    whole = product(counts).constant or 1
+    whole = prod(counts, start=ONE).constant or 1
     if whole <= available:
         # Units that idle here may have tiles of what reads the results: they get them, too.
         free = {i for w in focus.computations for i in w.indices}

@@ -16,7 +16,7 @@ from ....dsl.device import Instr
 from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
-from ....dsl.values import Load, Masked, Value, loads, transform
+from ....dsl.values import Load, Masked, Value, loads, rename_loads, transform
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Stmt, Store
 from ...ir.tile_visitors import buffers_used, map_bodies, map_places, own_expressions, with_bodies
 
@@ -157,13 +157,10 @@ class _Split:
 def _renamed(body: Body, names: dict[str, str]) -> Body:
     """The statements with buffers called otherwise."""
 
-    def value(v: Value) -> Value | None:
-        return replace(v, tensor=names[v.tensor]) if isinstance(v, Load) and v.tensor in names else None
-
     def one(s: Stmt) -> Stmt:
         match s:
             case Store():
-                return replace(s, buffer=names.get(s.buffer, s.buffer), value=transform(s.value, value))
+                return replace(s, buffer=names.get(s.buffer, s.buffer), value=rename_loads(s.value, names))
             case Call():
                 return replace(s, pieces=tuple(replace(p, buffer=names.get(p.buffer, p.buffer)) for p in s.pieces))
         return map_bodies(s, lambda inner: _renamed(inner, names))
