@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.gpu import one_pass
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.one_pass import PassNest, pass_nest
 from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
 from andiron.codegen.autoschedule.report import show_launch_report
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.lower.capacity import memory_peaks
+from andiron.codegen.lower.lowering_context import LoweringContext
 from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.plan.computations import Computation
 from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
@@ -113,6 +116,19 @@ def test_the_report_compares() -> None:
     decode = compiled("attention", "gfx942", {"H": 4, "Q": 1, "T": 4096, "D": 64})
     assert [x.nest for x in decode.report["alternatives"][0].candidates] == ["apart: 4 launches", "one pass: 1 launch"]
     assert len(decode.program.launches) > 1
+
+
+def test_a_pass_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compare it with the launches apart, and as candidates of its launch."""
+    ranked = []
+
+    def counted(ctx: LoweringContext, computations: tuple[Computation, ...]) -> PassNest | None:
+        ranked.append(computations)
+        return pass_nest(ctx, computations)
+
+    monkeypatch.setattr(one_pass, "pass_nest", counted)
+    compiled("attention", "sm_80", CASES["attention"])
+    assert len(ranked) == 1
 
 
 def test_where_no_operand_is_a_result_as_it_lies() -> None:
