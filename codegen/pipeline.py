@@ -223,7 +223,8 @@ def version_guards(c: Compilation) -> None:
 
 def print_schedule(c: Compilation) -> None:
     """The explicit schedule heads the program. No pass changes the program after this one."""
-    written = [(computations, lines_with_blocks(tree, c.context.filled_lines)) for computations, tree in c.trees]
+    filled, without = c.context.filled_lines, c.context.without_instr
+    written = [(computations, lines_with_blocks(tree, filled, without)) for computations, tree in c.trees]
     c.text = schedule_text(c.op, c.schedule, c.device, written)
     c.program = replace(c.program, head=c.text)
 

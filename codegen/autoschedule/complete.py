@@ -15,6 +15,7 @@ from ..plan.computations import Computation
 from ..schedule.build_tree import modifier
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
 from .candidates import can_complete, candidate_groups
+from .constraints import has_layout
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
 from .line_builders import is_all_open, tile_text
@@ -173,8 +174,8 @@ def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
     return line
 
 
-def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines:
-    """Lines with a memory each, which are the registers where it is open.
+def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, level: str | None = None) -> Lines:
+    """Lines with a memory each, where it is open: the registers, or what has a layout (`has_layout`).
 
     An accumulator that a line above names is kept already: an open line that names it again says nothing.
     """
@@ -182,8 +183,10 @@ def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines
     results = [w for w in computations if w.reduction is not None and read.isdisjoint(w.names)]
     accumulators = {t: w.name for w in results for t in w.names}
     kept: set[str] = set()
+    level = level or ctx.outermost
     out: list[syntax.Line] = []
     for x in lines:
+        level = (x.level if isinstance(x, syntax.Tile) else None) or level
         if isinstance(x, syntax.Keep):
             again = [t for t in x.tensors if accumulators.get(t) in kept]
             kept |= {accumulators[t] for t in x.tensors if t in accumulators}
@@ -192,10 +195,17 @@ def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines
                 if not x.tensors:
                     continue
         if isinstance(x, syntax.Move | syntax.Keep):
-            memory = x.memory or ctx.device.memories[-1].name
-            x = replace(x, memory=memory, block=x.block and _memories(ctx, computations, x.block))
+            memory = x.memory or (_shared_memory(ctx, level) if has_layout(x) else ctx.device.memories[-1].name)
+            x = replace(x, memory=memory, block=x.block and _memories(ctx, computations, x.block, level))
         out.append(x)
     return tuple(out)
+
+
+def _shared_memory(ctx: LoweringContext, level: str) -> str:
+    """The innermost memory that is no register and that a unit of this level has; without one, that of the levels inside."""
+    shared = [m for m in ctx.device.memories[1:] if not ctx.register(m.name)]
+    here = [m for m in shared if ctx.device.depth(m.level) <= ctx.device.depth(level)]
+    return (here or shared or ctx.device.memories)[-1].name
 
 
 def _whole_vectors(line: syntax.Tile) -> syntax.Tile:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
+from ..schedule.line_modifiers import LAYOUT
 from .line_builders import tile_text
 
 
@@ -98,9 +99,9 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
             ones = all(names[a.index] or constant_size(a.size) in (1, None) for a in line.axes if a.index in names)
             return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
         case syntax.Move():
-            return line.tensor in slot.about and line.memory in (None, slot.level)
+            return line.tensor in slot.about and _suits_memory(device, slot, line)
         case syntax.Keep():
-            return set(line.tensors) <= set(slot.about) and line.memory in (None, slot.level)
+            return set(line.tensors) <= set(slot.about) and _suits_memory(device, slot, line)
         case syntax.Fuse():
             return (line.name, *line.indices) == slot.about
         case syntax.Compute():
@@ -109,6 +110,17 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
             names = {n for i in device.instrs if i.name in slot.about for n in (i.name, i.family)}
             return line.instr in names if line.instr is not None else not slot.about
     return False
+
+
+def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -> bool:
+    """Whether the line names the slot's memory, or leaves it open and does not ask for what the memory cannot have."""
+    registers = slot.level is not None and device.memory(slot.level).level == device.levels[-1].name
+    return line.memory == slot.level or (line.memory is None and not (registers and has_layout(line)))
+
+
+def has_layout(line: syntax.Move | syntax.Keep) -> bool:
+    """Whether the line says how its tile is laid out, which registers cannot have."""
+    return any(m.name in LAYOUT for m in line.modifiers)
 
 
 def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[str, str], ...]]:

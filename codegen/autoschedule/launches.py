@@ -13,7 +13,7 @@ from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES
-from ...dsl.values import Load, transform
+from ...dsl.values import Load, loads, transform
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
@@ -59,6 +59,7 @@ def context_of(op: Op, device: Device) -> LoweringContext:
     again = second_names(op)
     shapes |= {name: shapes[tensor] for name, tensor in again.items()}
     ctx = LoweringContext(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
+    ctx.nameable = frozenset(shapes)
     ctx.names |= {i for s in op.statements for i, _ in s.ranges}
     ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
     for level in device.levels:
@@ -205,9 +206,18 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     named = frozenset(t for x in _all_lines(lines) for t in _tensors_of(x))
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
-        named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
+        chosen = materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
+        named |= chosen - _factors_of_staged(name_factors(op, chosen), named)
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
     return name_factors(op, named | squared_factor_names(op, named))
+
+
+def _factors_of_staged(op: Op, named: frozenset[str]) -> frozenset[str]:
+    """Factors of products that have one which reads a tensor that lines stage: its own launch would read it in their place."""
+    staged = {s.target for s in op.statements for ld in loads(s.value) if ld.tensor in named}
+    products = (s for s in op.statements if s.reduction is not None)
+    sides = ({ld.tensor for ld in loads(s.value)} for s in products)
+    return frozenset(t for read in sides if not read.isdisjoint(staged) for t in read)
 
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:

@@ -15,6 +15,7 @@ from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Sh
 from ..ir.schedule_tree import fragment_of
 from ..plan.computations import plain_index
 from ..plan.derived_names import tensor_of
+from ..plan.name_factors import holds_between
 from .leaves.fragment_fit import coordinates_in, same_fragment, shown_fragment
 from .lowering_context import LoweringContext
 from .spec import ZERO, Focus, View
@@ -137,6 +138,9 @@ def translate(ctx: LoweringContext, focus: Focus, v: Value) -> Value:
         match n:
             case Load():
                 return _read(ctx, focus, n)
+            case Cast(arg=Cast(arg=Load() as load) as between) if holds_between(load.dtype, between.dtype, n.dtype):
+                # a factor that is widened in steps has a name for each, but lines need not materialise it
+                return replace(n, arg=_read(ctx, focus, load))
             case IndexValue():
                 return replace(n, expr=n.expr.subs(subs))
             case Part():

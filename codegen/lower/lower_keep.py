@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.errors import did_you_mean
 from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index.expr import Var, as_expr
@@ -19,7 +18,7 @@ from ..ir.schedule_tree import Axis, FragmentLeaf, Keep, Leaf, Node, Tile
 from ..ir.tile_ir import Alloc, Buffer, Stmt
 from ..ir.tile_visitors import with_buffers
 from ..plan.computations import Computation
-from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name, tensor_of
+from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name
 from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
@@ -83,8 +82,8 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     copy = next((w.name for w in focus.computations if w.name == StagedCopy(name)), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, keep.but(names=(copy,)))
-    known = {tensor_of(t) for w in focus.computations for t in w.names}
-    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=did_you_mean(name, known))
+    known = (t for w in focus.computations for t in w.names)
+    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=low.ctx.did_you_mean(name, known))
 
 
 def _keep_for_readers(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:

@@ -24,6 +24,7 @@ from ..plan.computations import Computation, plain_index
 from ..plan.derived_names import StagedCopy, UnstoredResult, buffer_name, result_of
 from ..plan.name_factors import side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
+from ..schedule.synthetic_spans import names_instr
 from .buffers import check_one_owner, memory_buffer
 from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines
@@ -53,8 +54,8 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
     if not found:
         if low.names_other_nest(focus, lambda w: move.tensor in w.reads):
             return low.lower(focus, move.below)
-        reads = {t for w in focus.computations for t in w.reads}
-        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=did_you_mean(move.tensor, reads))
+        reads = (t for w in focus.computations for t in w.reads)
+        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=ctx.did_you_mean(move.tensor, reads))
     memory = move.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
     held = focus.views[move.tensor].form == "path"
@@ -214,7 +215,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
         block = ctx.fill(move, lines)
         if move.instr is not None and copy_block(move, block) is not block:
             ctx.note(f"`with {move.instr}`: no units share the copy of `{move.tensor}`, which is made element by element")
-        elif move.instr is not None and isinstance(block.leaf, Leaf):
+        elif names_instr(move.line) and isinstance(block.leaf, Leaf):
             block = with_leaf(block, block.leaf.but(named_at=move.span))
     copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], block, buffer)
     staging = copy_staging(low, focus, move, found, memory, len(copy))

@@ -35,10 +35,10 @@ from ..ir.schedule_tree import (
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
-from ..plan.derived_names import StoredCopy
-from ..schedule.synthetic_spans import author_of, is_filled_in
+from ..plan.derived_names import StoredCopy, tensor_of
+from ..schedule.synthetic_spans import author_of, is_filled_in, names_instr
 from .footprint import read_extent, read_grain
-from .leaves.check_instr import check_executing_units, refuse_named
+from .leaves.check_instr import UnusableInstr, check_executing_units, leave_out
 from .leaves.fragment_fit import same_fragment
 from .leaves.instr_leaf import instr_leaf, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
@@ -176,8 +176,13 @@ class Lowering:
                     continue
             if m is not None:
                 check_executing_units(self.ctx, m.instr, f, w, leaf.span)
-                out += instr_leaf(self.ctx, f, w, m, order, times, leaf.span)
-                laid[w.name] = fragment_map(m, m.instr.statement.target)
+                try:
+                    out += self._by_instr(f, w, m, order, times, leaf.span)
+                    laid[w.name] = fragment_map(m, m.instr.statement.target)
+                except UnusableInstr as unusable:
+                    at = leaf.named_at or leaf.span
+                    leave_out(self.ctx, unusable, at, is_filled_in(at))
+                    out += scalar_leaf(self.ctx, f, w, inherited, order, times)
             else:
                 out += scalar_leaf(self.ctx, f, w, inherited, order, times)
         return out
@@ -223,12 +228,31 @@ class Lowering:
                 help="leave `with` out, or name an instruction that fills registers",
             )
         m = self.find_instr(leaf.instr, computation, leaf.move.span, must=False, spread=leaf.fragment)
-        if m is None:
-            refuse_named(
-                leaf.instr, f"no member of it lays `{leaf.move.tensor}` out as the lines below read it", leaf.move.span
-            )
+        try:
+            if m is None:
+                why = f"no member of it lays `{tensor_of(leaf.move.tensor)}` out as the lines below read it"
+                raise UnusableInstr(leaf.instr, why)
+            return self._by_instr(focus, computation, m, span=leaf.move.span)
+        except UnusableInstr as unusable:
+            leave_out(self.ctx, unusable, leaf.move.span, not names_instr(leaf.move.line))
             return scalar_leaf(self.ctx, focus, computation, leaf.fragment)
-        return instr_leaf(self.ctx, focus, computation, m, span=leaf.move.span)
+
+    def _by_instr(
+        self,
+        focus: Focus,
+        computation: Computation,
+        m: InstrMatch,
+        order: tuple[str, ...] = (),
+        unroll: int = 1,
+        span: Span | None = None,
+    ) -> list[Stmt]:
+        """`instr_leaf`, which leaves no trace where the instruction cannot be used."""
+        names, instrs = frozenset(self.ctx.names), frozenset(self.ctx.instrs)
+        try:
+            return instr_leaf(self.ctx, focus, computation, m, order, unroll, span)
+        except UnusableInstr:
+            self.ctx.forget(names, instrs)
+            raise
 
     # ------------------------------------------------------------ looking ahead
 

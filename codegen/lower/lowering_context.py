@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from ...dsl import syntax
 from ...dsl.device import Device, Instr
+from ...dsl.errors import did_you_mean
 from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ..ir.free_names import numbered_name
 from ..ir.schedule_tree import Node
 from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
+from ..plan.derived_names import tensor_of
 from ..schedule.build_tree import schedule_tree
 from ..schedule.schedule_fallback import ScheduleAttempts
 from ..schedule.synthetic_spans import with_spans
@@ -41,6 +44,7 @@ class LoweringContext:
     shapes: dict[str, tuple[Expr, ...]]  # of every tensor of the op
     derived: tuple[tuple[Var, Expr], ...] = ()  # sizes of the op that follow from others
     second_names: Mapping[str, str] = field(default_factory=dict)  # of tensors, under which lines may stage them
+    nameable: frozenset[str] = frozenset()  # tensors that lines may name: none that lowering adds
     units: dict[str, Expr] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # given out, or not to be given out: indices, sizes, levels
     buffers: list[Buffer] = field(default_factory=list)
@@ -54,6 +58,7 @@ class LoweringContext:
     combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
+    without_instr: set[Span] = field(default_factory=set)  # lines for which an instruction was chosen that cannot be used
     preceding_launches: list[tuple[Computation, ...]] = field(default_factory=list)  # of split reductions, as the next
     following_launches: list[tuple[Computation, ...]] = field(default_factory=list)
     filled_lines: dict[object, tuple] = field(default_factory=dict)  # key of a node -> the block that completion gives it
@@ -103,6 +108,13 @@ class LoweringContext:
         if self.unaligned_variant is not None:
             self.unaligned_variant.names.add(name)
 
+    def forget(self, names: frozenset[str], instrs: frozenset[str]) -> None:
+        """As before a part was lowered in vain: only these names are given out, and only these instructions are used."""
+        for given in (self.names, *((self.unaligned_variant.names,) if self.unaligned_variant is not None else ())):
+            given &= names
+        for name in self.instrs.keys() - instrs:
+            del self.instrs[name]
+
     def fresh(self, base: str) -> str:
         """A name not given out before in this program, or in both: base, base1, base2, ..."""
         apart = self.unaligned_variant.names if self.unaligned_variant is not None else set()
@@ -125,6 +137,10 @@ class LoweringContext:
         """The names of sizes, which subscripts may have beside indices."""
         of_shapes = {v.name for shape in self.shapes.values() for e in shape for v in e.variables()}
         return frozenset(of_shapes | {v.name for v, _ in self.derived})
+
+    def did_you_mean(self, name: str, tensors: Iterable[str]) -> str | None:
+        """The help for a tensor that is none of these: one of them, where lines may name it."""
+        return did_you_mean(name, self.nameable.intersection(map(tensor_of, tensors)))
 
     # ------------------------------------------------------------ levels
 

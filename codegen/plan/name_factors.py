@@ -157,11 +157,11 @@ def has_steps(s: Statement) -> Iterator[tuple[Cast | None, Cast | None]]:
     if left is None or right is None:
         return
     for dtype in sorted(TYPES.values(), key=lambda t: t.bits):
-        if all(_between(x.arg.dtype, dtype, x.dtype) for x in (left, right)):
+        if all(holds_between(x.arg.dtype, dtype, x.dtype) for x in (left, right)):
             yield replace(left, dtype=dtype), replace(right, dtype=dtype)
 
 
-def _between(narrow: DType, dtype: DType, wide: DType) -> bool:
+def holds_between(narrow: DType, dtype: DType, wide: DType) -> bool:
     """Is it an integer type that holds each value of the narrower one, and converts to the wider as that does?"""
     signed = dtype.kind == wide.kind == "int" and narrow.kind in ("int", "uint")
     return signed and narrow.bits < dtype.bits < wide.bits

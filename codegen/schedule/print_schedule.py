@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.op import Op
+from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..ir.schedule_tree import Node
@@ -45,15 +46,37 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     return format_node(whole)
 
 
-def lines_with_blocks(tree: Node, filled: Mapping[object, tuple[syntax.Line, ...]]) -> tuple[syntax.Line, ...]:
-    """The lines of a launch; those without a block have the one that completion gave them, by the node's key."""
-    return tuple(_with_block(x.line, filled.get(x.key, ())) for x in tree.path() if x.line is not None)
+def lines_with_blocks(
+    tree: Node, filled: Mapping[object, tuple[syntax.Line, ...]], without_instr: Container[Span]
+) -> tuple[syntax.Line, ...]:
+    """The lines of a launch; those without a block have the one that completion gave them, by the node's key.
+
+    without_instr   lines for which an instruction was chosen that cannot be used
+    """
+    return tuple(_with_block(x.line, filled.get(x.key, ()), without_instr) for x in tree.path() if x.line is not None)
 
 
-def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...]) -> syntax.Line:
-    """With the nested block that completion gave it, and without an instruction that the block does not use."""
+def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...], without_instr: Container[Span]) -> syntax.Line:
+    """With the nested block that completion gave it, and without instructions that are not used."""
+    line = _usable(line, without_instr)
     if not block or not isinstance(line, syntax.Move | syntax.Keep):
         return line
-    if isinstance(line, syntax.Move) and any(x == syntax.Compute() for x in block):
-        line = replace(line, modifiers=tuple(m for m in line.modifiers if m.name != "with"))
+    block = tuple(_usable(x, without_instr) for x in block)
+    if isinstance(line, syntax.Move) and any(isinstance(x, syntax.Compute) and x.instr is None for x in block):
+        line = _without_with(line)
     return replace(line, block=block)
+
+
+def _usable(line: syntax.Line, without_instr: Container[Span]) -> syntax.Line:
+    """The line, and those of its block, without instructions that cannot be used there."""
+    if isinstance(line, syntax.Move | syntax.Keep) and line.block is not None:
+        line = replace(line, block=tuple(_usable(x, without_instr) for x in line.block))
+    if line.span not in without_instr:
+        return line
+    if isinstance(line, syntax.Compute):
+        return replace(line, instr=None)
+    return _without_with(line) if isinstance(line, syntax.Move) else line
+
+
+def _without_with(line: syntax.Move) -> syntax.Move:
+    return replace(line, modifiers=tuple(m for m in line.modifiers if m.name != "with"))

@@ -32,6 +32,12 @@ def is_filled_in(span: Span | None) -> bool:
     return span is None or span.source.name.startswith(_FILLED_IN)
 
 
+def names_instr(line: syntax.Line | None) -> bool:
+    """Whether the author named the instruction of `with`. What completion adds to a line of the author's has no place."""
+    given = (m for m in getattr(line, "modifiers", ()) if m.name == "with")
+    return line is not None and not is_filled_in(line.span) and any(m.span is not None for m in given)
+
+
 def author_of(*spans: Span | None) -> Span | None:
     """The first of them that the author wrote, else the first there is."""
     there = [s for s in spans if s is not None]

@@ -190,7 +190,7 @@ def _gelu(x: Array) -> Array:
     y = np.asarray(exact.astype(_WIDE))
     lost = np.where(np.isfinite(y), exact - y, 0).astype(_WIDE)
     tail = _libm_erfc(y) - lost * np.exp(-y * y) * _TWO_OVER_ROOT_PI
-    return np.where(np.isneginf(x), 0, x * x.dtype.type(0.5) * tail.astype(np.promote_types(x.dtype, _WIDE))).astype(x.dtype)
+    return np.where(np.isneginf(x), -0.0, x * x.dtype.type(0.5) * tail.astype(np.promote_types(x.dtype, _WIDE))).astype(x.dtype)
 
 
 _libm_erfc = np.vectorize(math.erfc, otypes=[_WIDE])
@@ -199,7 +199,7 @@ _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
 def _silu(x: Array) -> Array:
-    return np.where(np.isneginf(x), 0, x * _sigmoid(x)).astype(x.dtype)
+    return np.where(np.isneginf(x), -0.0, x * _sigmoid(x)).astype(x.dtype)
 
 
 def _floordiv(a: Array, b: Array) -> Array:

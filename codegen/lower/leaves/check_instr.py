@@ -3,6 +3,8 @@
 NAMED       a copy whose author names an instruction that cannot be used is refused, where the memory, the pad, the swizzle
             or the fragment is the reason. Where sizes or tiles are the reason, and for other computations, elements go one by
             one, with a note: a schedule serves many sizes and ops.
+LEFT_OUT    an instruction that was chosen and cannot be used is left out: the copy is lowered, and printed, as without it.
+            Otherwise the printed schedule would be refused when it is fed back.
 ITS_LANES   a launch has as many lanes as the fragments of the instruction.
 """
 
@@ -62,11 +64,21 @@ def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, comp
         )
 
 
-def refuse_named(name: str, why: str, span: Span | None) -> None:
-    """Raises InstrMismatch where the author's line names an instruction that cannot be used (NAMED)."""
-    if not is_filled_in(span):
+class UnusableInstr(Exception):
+    """The instruction of a copy cannot be used: raised where that is found, handled where the leaf begins (`leave_out`)."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+        self.name, self.why = name, why
+
+
+def leave_out(ctx: LoweringContext, unusable: UnusableInstr, at: Span | None, chosen: bool) -> None:
+    """LEFT_OUT where completion chose the instruction of the line `at`. Raises InstrMismatch where the author did (NAMED)."""
+    if not chosen:
         help = "leave `with` out, and elements go one by one; or change the tile or its layout"
-        raise InstrMismatch(f"`{name}` cannot be used here: {why}", span, help=help)
+        raise InstrMismatch(f"`{unusable.name}` cannot be used here: {unusable.why}", at, help=help) from None
+    if at is not None:
+        ctx.without_instr.add(at)
 
 
 def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) -> None:

@@ -37,7 +37,7 @@ from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
 from ..stores.predicated_store import one_writer
-from .check_instr import cannot_mask, check_lanes, note_unused, refuse_named
+from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused
 from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
@@ -66,7 +66,7 @@ def instr_leaf(
     unroll: int = 1,
     span=None,
 ) -> list[Stmt]:
-    """Runs the instruction over what is left of the focus. Raises InstrMismatch (ITS_LANES)."""
+    """Runs the instruction over what is left of the focus. Raises InstrMismatch (ITS_LANES), UnusableInstr."""
     check_lanes(ctx, m, span)
     ctx.instrs[m.instr.name] = m.instr
     names = [*computation.reduced, *computation.indices]
@@ -224,7 +224,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
                 elsewhere = _lies_in(ctx, _buffer(ctx, view).memory) != _lies_in(ctx, op.memory)
                 if isinstance(computation.name, StagedCopy) and (laid_out or elsewhere):
-                    refuse_named(m.instr.name, why, m.named_at)
+                    raise UnusableInstr(m.instr.name, why)
                 note_unused(ctx, m.instr.name, why, m.named_at)
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)

@@ -41,8 +41,52 @@ TWICE = (
     "op t[M, K](A: f32[M, K], B: f32[K, 17]) -> (E: f32[M, K]):\n"
     "    C[m, n] = sum(k) A[m, k] * B[k, n]\n    E[m, j] = sum(n) C[m, n] * B[j, n]\n"
 )
+HALVES = "op t[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f16[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
+SMALL = "op t(A: i8[12, 64], B: i8[64, 64]) -> (C: i32[12, 64]):\n    C[m, n] = sum(k) i32(A[m, k]) * i32(B[k, n])\n"
 
 CASES = {
+    "an instruction that was chosen for what no line stages": (
+        HALVES,
+        "sm_80",
+        ":\n    tile m: 32, n: 64 -> block\n    keep C in register\n    tile k: 64\n    tile m: 32, n: 64 -> warp\n    auto\n",
+    ),
+    "an instruction that was chosen for a copy that the author pads": (
+        HALVES,
+        "sm_80",
+        ":\n    tile m: 32, n: 64 -> block\n    keep C in register\n    tile k: 64\n    move A -> shared pad 1\n    auto\n",
+    ),
+    "an instruction that was chosen for a line of the author's": (
+        HALVES,
+        "sm_80",
+        ":\n    tile m: 32, n: 64 -> block\n    keep C in register\n    tile k: 64\n    tile m: 32, n: 64 -> warp\n"
+        "    tile k: 16\n    move A -> register\n    auto\n",
+    ),
+    "a factor that is widened in steps, and that no line keeps": (
+        SMALL,
+        "cpu:avx2",
+        ":\n    keep C in register\n    tile k: 2\n    auto\n",
+    ),
+    "a tensor whose conversion would have a launch of its own": (
+        SMALL,
+        "cpu:avx2",
+        ":\n    tile m: 4 -> core\n    move B -> l2\n    auto\n",
+    ),
+    "an open memory of a copy with a layout": (
+        PRODUCT,
+        "cpu:avx2",
+        ":\n    tile m: 4, n: 16 -> core\n    tile k: 16\n    move B -> auto pad 2\n    auto\n",
+    ),
+    "an open memory of a copy with a layout, on a GPU": (
+        HALVES,
+        "sm_80",
+        ":\n    tile m: 64, n: 64 -> block\n    tile k: 16\n    move A -> auto pad 8\n"
+        "    tile m: 16, n: 32 -> warp\n    auto\n",
+    ),
+    "an open memory of an accumulator with a layout": (
+        PRODUCT,
+        "sm_80",
+        ":\n    tile m: 16, n: 16 -> block\n    keep C in auto pad 1\n    auto\n",
+    ),
     "a launch of its own keeps its output in its memory": (
         TWO_OUTPUTS,
         "cpu:avx2",
@@ -134,3 +178,13 @@ def test_it_is_the_same(title: str) -> None:
     assert again.schedule == first.schedule
     assert " auto" not in first.schedule
     assert show(again.program) == show(first.program), first.schedule
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "sm_80"])
+@pytest.mark.parametrize("m", [0, 5])
+def test_an_open_memory_is_one_that_has_what_the_line_asks_for(device: str, m: int) -> None:
+    """Registers have no layout, whether or not there are elements that would show it."""
+    level, memory = {"cpu:avx2": ("core", "l1"), "sm_80": ("block", "shared")}[device]
+    op = PRODUCT.replace("[M, N, K]", "[N]").replace("M", str(m)).replace("K", "24")
+    lines = f":\n    tile m: 4, n: 16 -> {level}\n    tile k: 16\n    move A -> auto pad 2\n    compute\n"
+    assert f"move A -> {memory} pad 2" in compiled(op, device, f"schedule s for t{lines}").schedule

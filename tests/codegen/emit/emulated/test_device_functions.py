@@ -32,8 +32,8 @@ static const uint32_t ends[7] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7f7fff
 static double true_exp(double x) { return exp(x); }
 static double true_exp2(double x) { return exp2(x); }
 static double true_sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
-static double true_silu(double x) { return x < -1000 ? 0 : x * true_sigmoid(x); }
-static double true_gelu(double x) { return x < -1000 ? 0 : 0.5 * x * erfc(-x / sqrt(2.0)); }
+static double true_silu(double x) { return x < -1000 ? -0.0 : x * true_sigmoid(x); }
+static double true_gelu(double x) { return x < -1000 ? -0.0 : 0.5 * x * erfc(-x / sqrt(2.0)); }
 static double true_tanh(double x) { return tanh(x); }
 static double true_erf(double x) { return erf(x); }
 
@@ -53,6 +53,7 @@ static void worst(const char* name, Got got, Wanted wanted, int stride) {
             double error = 0;
             if (z != z || y != y) error = (z != z) == (y != y) ? 0 : 1e9;
             else if (y != rounded && std::isinf(y) != std::isinf(rounded)) error = 1e9;
+            else if (y == 0 && rounded == 0 && std::signbit(y) != std::signbit(rounded)) error = 1e9;
             else if (y != rounded) error = fabs((double)y - z) / ldexp(1, (fabs(z) < 0x1p-126 ? -126 : ilogb(z)) - 23);
             if (error > most) most = error, at = x;
         }
