@@ -14,8 +14,8 @@ from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.build_tree import modifier
 from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
+from ..schedule.line_modifiers import asks_for_registers
 from .candidates import can_complete, candidate_groups
-from .constraints import has_layout
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
 from .line_builders import is_all_open, tile_text
@@ -175,7 +175,7 @@ def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
 
 
 def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, level: str | None = None) -> Lines:
-    """Lines with a memory each, where it is open: the registers, or what has a layout (`has_layout`).
+    """Lines with a memory each, which are the registers where it is open and they can have what the line asks for.
 
     An accumulator that a line above names is kept already: an open line that names it again says nothing.
     """
@@ -195,7 +195,8 @@ def _memories(ctx: LoweringContext, computations: tuple[Computation, ...], lines
                 if not x.tensors:
                     continue
         if isinstance(x, syntax.Move | syntax.Keep):
-            memory = x.memory or (_shared_memory(ctx, level) if has_layout(x) else ctx.device.memories[-1].name)
+            register = asks_for_registers(ctx.device, x) is not False
+            memory = x.memory or (ctx.device.memories[-1].name if register else _shared_memory(ctx, level))
             x = replace(x, memory=memory, block=x.block and _memories(ctx, computations, x.block, level))
         out.append(x)
     return tuple(out)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
-from ..schedule.line_modifiers import LAYOUT
+from ..schedule.line_modifiers import asks_for_registers
 from .line_builders import tile_text
 
 
@@ -113,14 +113,11 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
 
 
 def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -> bool:
-    """Whether the line names the slot's memory, or leaves it open and does not ask for what the memory cannot have."""
-    registers = slot.level is not None and device.memory(slot.level).level == device.levels[-1].name
-    return line.memory == slot.level or (line.memory is None and not (registers and has_layout(line)))
-
-
-def has_layout(line: syntax.Move | syntax.Keep) -> bool:
-    """Whether the line says how its tile is laid out, which registers cannot have."""
-    return any(m.name in LAYOUT for m in line.modifiers)
+    """Whether the line names the slot's memory, or leaves it open and asks for nothing that the memory cannot have."""
+    if line.memory is not None or slot.level is None:
+        return line.memory in (None, slot.level)
+    register = device.memory(slot.level).level == device.levels[-1].name
+    return asks_for_registers(device, line) in (None, register)
 
 
 def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[str, str], ...]]:

@@ -25,7 +25,7 @@ from ...dsl.errors.schedule import (
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from .build_tree import modifier
-from .line_modifiers import OWN_LAUNCH, kinds_of, refused_modifiers
+from .line_modifiers import OWN_LAUNCH, asks_for_registers, kinds_of, refused_modifiers
 
 _COMBINE = ("shuffle", "workspace", "atomic")
 _ROLES = ("producer", "consumer")
@@ -248,7 +248,10 @@ class _Lines:
     # ------------------------------------------------------------ what is held
 
     def held(self, line, tensors: tuple[str, ...], state: _State) -> None:
-        """A `move` may copy the result of a launch within its memory, as it may copy an input. Without a memory: registers."""
+        """A `move` may copy the result of a launch within its memory, as it may copy an input. Without a memory: registers, if
+        they can have what the line asks for; if not, it is not known yet."""
+        if line.memory is None and asks_for_registers(self.device, line) is False:
+            return
         for t in tensors:
             memory = line.memory or self.device.memories[-1].name
             before = state.held.get((t, memory))

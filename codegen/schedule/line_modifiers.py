@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...dsl import syntax
+from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.errors.schedule import BadLayout, MisplacedModifier
 from ...dsl.ops.index_syntax import word_span
@@ -115,6 +116,17 @@ def move_kind(computed: bool, registers: bool, held: bool) -> LineKind:
     if computed:
         return COMPUTED_COPY
     return COPY_TO_REGISTERS if registers else STORED_REGISTERS if held else COPY
+
+
+def asks_for_registers(device: Device, line: syntax.Move | syntax.Keep) -> bool | None:
+    """Whether what a line says beside its memory is for registers: they have no layout, and instructions write to one memory.
+    None: it may be for either."""
+    if any(m.name in LAYOUT for m in line.modifiers):
+        return False
+    named = [w for m in line.modifiers if m.name == "with" for w in m.words] if isinstance(line, syntax.Move) else []
+    into = {i.operand(i.statement.target).memory for w in named for i in device.instrs_named(w)}
+    registers = {device.memory(m).level == device.levels[-1].name for m in into}
+    return registers.pop() if len(registers) == 1 else None
 
 
 def refused_modifiers(line: syntax.Line, kinds: tuple[LineKind, ...], inner: str) -> Iterator[UserError]:

@@ -82,6 +82,12 @@ CASES = {
         ":\n    tile m: 64, n: 64 -> block\n    tile k: 16\n    move A -> auto pad 8\n"
         "    tile m: 16, n: 32 -> warp\n    auto\n",
     ),
+    "an open memory of a copy by an instruction": (
+        HALVES,
+        "sm_80",
+        ":\n    tile m: 64, n: 64 -> block\n    tile k: 16\n    move A -> auto with cp_async\n    tile m: 16, n: 32 -> warp\n"
+        "    move A -> register\n    auto\n",
+    ),
     "an open memory of an accumulator with a layout": (
         PRODUCT,
         "sm_80",
