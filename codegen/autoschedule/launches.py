@@ -206,18 +206,20 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     named = frozenset(t for x in _all_lines(lines) for t in _tensors_of(x))
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
-        chosen = materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
-        named |= chosen - _factors_of_staged(name_factors(op, chosen), named)
+        named |= materialise_operands(name_factors(op), device) | squared_factor_names(op)
+        rest = tuple(x for x in lines if not _has_own_launch(device, x))
+        moved = frozenset(x.tensor for x in _all_lines(rest) if isinstance(x, syntax.Move))
+        made = precomputed_operands(op, device)
+        named |= made - _factors_of_moved(name_factors(op, made), made, moved) if moved else made
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
     return name_factors(op, named | squared_factor_names(op, named))
 
 
-def _factors_of_staged(op: Op, named: frozenset[str]) -> frozenset[str]:
-    """Factors of products that have one which reads a tensor that lines stage: its own launch would read it in their place."""
-    staged = {s.target for s in op.statements for ld in loads(s.value) if ld.tensor in named}
-    products = (s for s in op.statements if s.reduction is not None)
-    sides = ({ld.tensor for ld in loads(s.value)} for s in products)
-    return frozenset(t for read in sides if not read.isdisjoint(staged) for t in read)
+def _factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> frozenset[str]:
+    """Factors `made` by launches of their own, of products with one that reads a moved tensor: the main launch reads that."""
+    reading = {s.target for s in op.statements if s.target in made for ld in loads(s.value) if ld.tensor in moved}
+    products = ({ld.tensor for ld in loads(s.value)} for s in op.statements if s.reduction is not None)
+    return frozenset(t for read in products if not read.isdisjoint(reading) for t in read & made)
 
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:
