@@ -5,10 +5,14 @@ FEW             a matrix product has a schedule for many columns, and one each f
                 to two vectors of columns; or the same for rows, if the other operand is contiguous in the reduced index, as
                 weights are. Several products with one such size have them together.
 MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
+PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
+                instruction. Where these sizes are open, it has schedules for bounds of them.
 HELD            a row of an intermediate is cached if a cache has room for its elements (`cpu.row_caching`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ...dsl import syntax
 from ...dsl.device import Device, Level
@@ -20,18 +24,25 @@ from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
+from .gpu.one_pass import pass_nest
+from .launches import context_of, in_one_launch
+from .machine_model import block_machine
+from .one_pass.find_pass import one_pass_of
 
 # columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products;
 # test_each_number_of_columns_has_one]
 FEW_COLUMNS = 4
+# features: up to which a pass has a schedule of its own; its accumulators have registers for all [tried;
+# test_features_are_bounded]
+FEATURES = (64, 128)
 
 
 def default_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
     """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
     levels = cores_and_lanes(device)
-    if levels is None:
-        return (None,)
     dims = {v.name for v in op.dims}
+    if levels is None:
+        return (*_passes(op, device, dims), None)
     bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
     if bounds:
         return _auto(op, "", *_where(bounds)), None
@@ -61,6 +72,28 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
         return {}
     bounds = {n: largest // 2 // max(s.value.dtype.bytes for s in dear) for n in open_}
     return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
+
+
+def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleDecl]:
+    """PASSES, those of few features first."""
+    computations = in_one_launch(op) if block_machine(device) is not None else None
+    found = one_pass_of(computations) if computations is not None else None
+    if found is None:
+        return
+    features = {found.extents[i] for i in found.all_features}
+    open_ = sorted(str(e) for e in features if e.interval[1] is None)
+    for n, most in enumerate(FEATURES if open_ else (0,)):
+        where = [syntax.SizeCondition(syntax.Name(e), "<=", syntax.Num(most)) for e in open_]
+        bounded = with_bounds(op, tuple(where)) if {*open_} <= dims else None
+        together = in_one_launch(bounded) if bounded is not None else None
+        nest = pass_nest(context_of(bounded, device), together) if bounded is not None and together is not None else None
+        if nest is None:
+            return
+        rows = str(nest.found.extents[nest.row])
+        if nest.few_rows is not None and rows in dims:
+            where.insert(0, syntax.SizeCondition(syntax.Name(rows), ">", syntax.Num(nest.few_rows)))
+        if where:
+            yield _auto(op, "" if n == 0 else f"_{most}", *where)
 
 
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:

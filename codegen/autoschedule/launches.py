@@ -29,12 +29,11 @@ from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
-from .gpu.one_pass import compared, rank_pass
+from .gpu.one_pass_choice import apart_launch, compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
 from .one_pass.kept_intermediates import kept_intermediates
-from .rank import block_candidates
 
 
 def launches_of_schedule(
@@ -97,21 +96,28 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     """Whether one pass computes the op's reductions where these are kept. On devices with blocks it must be predicted to be
     faster than the launches apart."""
     device = ctx.device
-    together = _together(op, kept, precomputed_operands(op, device) - kept)
-    if together is None or one_pass_lines(device, together) is not None:
-        return together is not None
-    ranked = rank_pass(ctx, together)
+    if block_machine(device) is None:
+        together = _together(op, kept, precomputed_operands(op, device) - kept)
+        return together is not None and one_pass_lines(device, together) is not None
+    together = in_one_launch(op)
+    ranked = rank_pass(ctx, together) if together is not None else None
     if ranked is None:
         return False
     apart = []
     for computations, _ in launches_of(op, device, (), _joined_apart(op, device, ())):
-        best = next(iter(block_candidates(context_of(op, device), computations)), None)
-        if best is None or best.report is None:
+        launch = apart_launch(ranked, context_of(op, device), computations)
+        if launch is None:
             return False
-        apart.append(best.report().candidates[0])
+        apart.append(launch)
     report = compared(ranked, op.name, apart)
     ctx.alternatives.append(report)
     return report.candidates[0].nest.startswith("one pass")
+
+
+def in_one_launch(op: Op) -> tuple[Computation, ...] | None:
+    """The only launch with reductions, where all intermediates that depend on a reduction are kept in it."""
+    kept = kept_intermediates(op)
+    return _together(op, kept, frozenset()) if kept else None
 
 
 def _together(op: Op, kept: frozenset[str], apart: frozenset[str]) -> tuple[Computation, ...] | None:

@@ -6,7 +6,7 @@ schedule lines. For open sizes a candidate is judged at several sizes, by the ge
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -119,10 +119,12 @@ class RankedCandidates:
         return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1])
 
 
-def rank_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> list[RankedCandidates]:
-    """All candidates of all nests that the author's lines can be meant for, costed."""
+def rank_candidates(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO, at: Sizes | None = None
+) -> list[RankedCandidates]:
+    """All candidates of all nests that the author's lines can be meant for, costed. `at`: the sizes that they are judged at."""
     out: list[RankedCandidates] = []
-    limit, at = np.inf, sample_sizes(ctx, computations)
+    limit, at = np.inf, sample_sizes(ctx, computations) if at is None else at
     for nest in applicable_nests(ctx, computations, lines):
         found = rank_nest(ctx, at, nest, lines, limit)
         if found is not None:
@@ -137,7 +139,13 @@ Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes,
 def sample_sizes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Sizes:
     """The sizes that candidates for a launch are judged at, the largest last."""
     problems = [AccessProblem.of(w, ctx.dtypes) for w in computations]
-    return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in representative_sizes(problems, ctx.derived)]
+    return extents_at(ctx, computations, representative_sizes(problems, ctx.derived))
+
+
+def extents_at(ctx: LoweringContext, computations: tuple[Computation, ...], sizes: Iterable[dict[str, int]]) -> Sizes:
+    """Values of the op's sizes, each with the extents of these computations."""
+    problems = [AccessProblem.of(w, ctx.dtypes) for w in computations]
+    return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in sizes]
 
 
 def rank_nest(
@@ -251,13 +259,10 @@ def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidate
     if not found:
         return []
     fastest = np.min([r.seconds.min(axis=1) for r in found], axis=0)
-    weights = np.arange(1, len(fastest) + 1)  # the larger the sizes, the more time there is to lose
     named, columns = [], []
     for r in found:
         some = np.flatnonzero(np.isfinite(r.seconds[-1]))
-        slower = np.exp(
-            (weights[:, None] * np.log(r.seconds.take(some, axis=1) / fastest[:, None])).sum(axis=0) / weights.sum()
-        )
+        slower = mean_slowdown(r.seconds.take(some, axis=1), fastest)
         least = _least(slower, FEW)
         table = r.table(some[least], r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)
         columns.append(np.vstack([slower[least], table]))
@@ -269,6 +274,12 @@ def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidate
     digits = [round(x, 6) for x in slower.tolist()]
     order = np.lexsort((blocks, -run, digits, -groups * resident, alike))
     return [(*named[n], float(slower[n])) for n in order]
+
+
+def mean_slowdown(seconds: np.ndarray, fastest: np.ndarray) -> np.ndarray:
+    """How many times the fastest, of candidates [sizes, candidates]: the geometric mean over the sizes."""
+    weights = np.arange(1, len(fastest) + 1)  # the larger the sizes, the more time there is to lose
+    return np.exp((weights[:, None] * np.log(seconds / fastest[:, None])).sum(axis=0) / weights.sum())
 
 
 def _least(values: np.ndarray, count: int) -> np.ndarray:

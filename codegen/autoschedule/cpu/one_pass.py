@@ -53,15 +53,14 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lin
     if levels is None or found is None:
         return None
     cores, lane = levels
-    extents, last = found.extents, found.rows[-1]
+    extents, last = {i: e.constant for i, e in found.extents.items()}, found.rows[-1]
     dtype = found.statistic.value.dtype.compute
     registers = device.memories[-1].registers
     width = max(1, (lane.bytes or 1) // dtype.bytes)
     if None in extents.values() or registers is None or dtype.kind != "float":
         return None
     known = {i: n or 0 for i, n in extents.items()}
-    features = {i for w in (*found.scores, *found.products) for i in w.all_indices} - {*found.rows, found.key}
-    least = KEYS_A_FEATURE * max(known[i] for i in features)
+    least = KEYS_A_FEATURE * max(known[i] for i in found.all_features)
     if known[last] < width or known[found.key] < least or 0 in known.values():
         return None
     across = VECTORS * width

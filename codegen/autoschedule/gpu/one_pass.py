@@ -14,16 +14,14 @@
     tile t: 16 unroll
     compute with I
 
-PASSES        the instruction's result is its operand as it lies, and rows of both results lie alike.
-KNOWN_SIZES   sizes are numbers: accumulators have all features, and are as many registers as these.
-CHOSEN        the pass is taken where it is predicted to take less time than the launches apart. Both are in the report.
+PASSES           the instruction's result is its operand as it lies, and rows of both results lie alike.
+BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import inf, prod
 from typing import Any
 
@@ -31,23 +29,21 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
-from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
 from ...lower.leaves.fragment_fit import projected
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.leaves.owner_tree import passes, same_rows
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
-from ...schedule.candidate import Candidate, Cost, Lines
+from ...schedule.candidate import Lines
 from ..access_model import AccessModel, AccessProblem, operations
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
-from ..report import KEPT, CandidateReport, LaunchReport
 from ..tile_space import round_up
 from .contraction_resources import STEP, SYNC
-from .cost import GpuCost, ResourceUse, cost
+from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
@@ -80,8 +76,20 @@ class PassNest:
         return self.found.rows[-1]
 
     @cached_property
-    def sizes(self) -> dict[str, int]:
-        return {i: n or 0 for i, n in self.found.extents.items()}
+    def most(self) -> dict[str, float]:
+        """The largest extents: infinite where they have no bound."""
+        return {i: inf if (n := e.interval[1]) is None else n for i, e in self.found.extents.items()}
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """BOUNDED_FEATURES: those that the scores reduce, and those of the result."""
+        return int(self.most[self.inner]), int(self.most[self.feature])
+
+    @property
+    def few_rows(self) -> int | None:
+        """The rows of an instruction, where an open number of rows may be as small."""
+        rows, high = self.found.extents[self.row], self.first.extent(self.row)
+        return high if rows.constant is None and (rows.interval[0] or 0) <= high else None
 
     @cached_property
     def inner(self) -> str:
@@ -101,7 +109,7 @@ class PassNest:
             operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
             for a in AccessProblem.of(w, self.ctx.dtypes).inner:
                 if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self._is_made(a):
-                    s = best_staging(self.ctx, self.machine, mapping, a, min(KEYS[0], self.sizes[depth]), {})
+                    s = best_staging(self.ctx, self.machine, mapping, a, int(min(KEYS[0], self.most[depth])), {})
                     out += [s] if s is not None else []
         return tuple(sorted(out, key=lambda s: self.row not in s.access.axes))
 
@@ -112,7 +120,7 @@ class PassNest:
 
     def tiles(self) -> dict[str, np.ndarray]:
         """Rows of a block and of a warp, keys of an iteration, and stages."""
-        high, key = self.first.extent(self.row), self.sizes[self.found.key]
+        high, key = self.first.extent(self.row), self.most[self.found.key]
         least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
         stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
         found = [
@@ -121,13 +129,14 @@ class PassNest:
             for g in GROUPS
             for n in KEYS
             for s in stages
-            if (g == 1 or high * r * (g - 1) < self.sizes[self.row]) and (n == KEYS[0] or n < 2 * key)
+            if (g == 1 or high * r * (g - 1) < self.most[self.row]) and (n == KEYS[0] or n < 2 * key)
         ]
         columns = np.array(list(dict.fromkeys(found))).T
         return dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True))
 
-    def demand(self, t: dict[str, np.ndarray]) -> ResourceUse:
-        machine, n = self.machine, self.sizes
+    def demand(self, t: dict[str, np.ndarray], n: Mapping[str, int]) -> ResourceUse:
+        """What candidates ask for those extents."""
+        machine = self.machine
         rows, key, deep, wide = n[self.row], n[self.found.key], n[self.inner], n[self.feature]
         batch = prod(n[i] for i in self.found.rows[:-1])
         groups, lanes = t["bi"] // t["wi"], machine.lanes
@@ -141,17 +150,18 @@ class PassNest:
         computed += 2 + sum(operations(o.value, w) for w in self.found.scores for o in w.outputs)
         scalars = (computed * each + held) * lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
         fetch, read, once, each_turn = self._staging(t, deep, wide)
+        _, _, held_once, held_each = self._staging(t, *self.widths)
         issue = turns * (first + second + fetch + scalars + STEP)
         return ResourceUse(
             blocks=blocks,
             groups=groups,
             registers=self._registers(t),
-            staged=once + t["stages"] * each_turn,
+            staged=held_once + t["stages"] * held_each,
             pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
-            l2_bytes=blocks * (once + turns * each_turn) + self._out,
-            dram_bytes=self.least + 0.0 * blocks,
+            l2_bytes=blocks * (once + turns * each_turn) + self._written(n),
+            dram_bytes=self.least(n) + 0.0 * blocks,
             bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
             rounds=2 + np.where(t["stages"] == 1, turns, 0),
             launches=1,
@@ -161,22 +171,19 @@ class PassNest:
 
     @cached_property
     def _inputs(self) -> tuple[AccessModel, ...]:
-        every = (*self.found.scores, *self.found.values, *self.found.products, *self.found.sums)
-        found = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
+        found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
         buffers = {b.name for b in self.ctx.buffers}
         return tuple(a for name, a in found.items() if name in buffers)
 
-    @cached_property
-    def _out(self) -> float:
+    def _written(self, n: Mapping[str, int]) -> float:
         every = (self.found.statistic, *self.found.sums, *self.found.products)
         buffers = {b.name for b in self.ctx.buffers}
         written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
-        return float(sum(a.dtype.bytes * a.footprint(self.sizes) for name, a in written.items() if name in buffers))
+        return float(sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers))
 
-    @cached_property
-    def least(self) -> float:
+    def least(self, n: Mapping[str, int]) -> float:
         """Bytes that must be moved to and from the outermost memory."""
-        return float(sum(a.dtype.bytes * a.footprint(self.sizes) for a in self._inputs)) + self._out
+        return float(sum(a.dtype.bytes * a.footprint(n) for a in self._inputs)) + self._written(n)
 
     def _staging(self, t: dict[str, np.ndarray], deep: int, wide: int) -> tuple:
         """Of a warp and an iteration: instructions that read operands, and bytes of staging memory. Of a block: bytes that are
@@ -196,7 +203,7 @@ class PassNest:
     def _registers(self, t: dict[str, np.ndarray]) -> np.ndarray:
         """Of a lane: the result, scores and what is computed of them, operands of the product, running values."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
-        k, wide = self.second.extent(self.found.key), self.sizes[self.feature]
+        k, wide = self.second.extent(self.found.key), self.widths[1]
         held = round_up(wide, self.second.extent(self.feature))
         rows = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
         running = 1 if rows is None else rows.registers
@@ -214,10 +221,10 @@ class PassNest:
             tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=machine.outer.name),
             syntax.Keep(tuple(name_of(w, found) for w in every), kept),
         ]
-        out += [self._staged_line(s) for s in self.staged if self.row in s.access.axes]
+        out += [self._staged_line(s, at) for s in self.staged if self.row in s.access.axes]
         stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
         out.append(tile_text((found.key, at["bt"]), modifiers=(*modifier("online"), *stages)))
-        out += [self._staged_line(s) for s in self.staged if self.row not in s.access.axes]
+        out += [self._staged_line(s, at) for s in self.staged if self.row not in s.access.axes]
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
         block = (
             tile_text((self.inner, self.first.extent(self.inner)), modifiers=modifier("unroll")),
@@ -230,8 +237,9 @@ class PassNest:
         out.append(tile_text((found.key, whole), modifiers=modifier("unroll")))
         return (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))
 
-    def _staged_line(self, s: StagedOperand) -> syntax.Move:
-        return s.line(self.machine.staging.name, self.sizes.get(s.inner, 1))
+    def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
+        row = self.most[s.inner]
+        return s.line(self.machine.staging.name, at["bt"] if row == inf else int(row))
 
     def _loads(self, w: Computation) -> Iterator[syntax.Move]:
         for s in self.staged:
@@ -256,12 +264,14 @@ def _calls(m: InstrMatch, spans: dict) -> Any:
 
 
 def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> PassNest | None:
-    """PASSES, KNOWN_SIZES: the fastest instruction of groups for both products; None where there is none."""
+    """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for both products; None where there is none."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
     if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
         return None
     scores, product = found.scores[0], found.products[0]
-    if any(not n for n in found.extents.values()) or len(scores.reduced) != 1 or len(found.features(product)) != 1:
+    if any(e.constant == 0 for e in found.extents.values()) or len(scores.reduced) != 1 or len(found.features(product)) != 1:
+        return None
+    if any(found.extents[i].interval[1] is None for i in (*scores.reduced, *found.features(product))):
         return None
     ways = []
     for i in candidate_instrs(ctx.device):
@@ -277,113 +287,3 @@ def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Pa
     best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
     nest = PassNest(ctx, machine, found, *best) if best is not None else None
     return nest if nest is not None and len(nest.staged) == 3 else None
-
-
-@dataclass(frozen=True, eq=False)
-class RankedPass:
-    """The candidates of a pass, the fastest first."""
-
-    nest: PassNest
-    tiles: dict[str, np.ndarray]
-    demand: ResourceUse
-    cost: GpuCost
-    order: tuple[int, ...]
-
-    @property
-    def seconds(self) -> float:
-        return float(self.cost.seconds[self.order[0]]) if self.order else inf
-
-    def tile(self, n: int) -> dict[str, int]:
-        return {name: int(v[n]) for name, v in self.tiles.items()}
-
-    def part_seconds(self, n: int) -> Cost:
-        parts = {name: float(np.broadcast_to(v, self.cost.seconds.shape)[n]) for name, v in self.cost.parts.items()}
-        return Cost(float(self.cost.seconds[n]), parts)
-
-
-def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> RankedPass | None:
-    """Ranked once: to compare the pass with the launches apart, and for its candidates."""
-    if computations not in ctx.ranked_passes:
-        ctx.ranked_passes[computations] = _rank(pass_nest(ctx, computations))
-    return ctx.ranked_passes[computations]
-
-
-def _rank(nest: PassNest | None) -> RankedPass | None:
-    if nest is None:
-        return None
-    t = nest.tiles()
-    demand = nest.demand(t)
-    found = cost(nest.machine, demand)
-    some = [int(n) for n in np.argsort(found.seconds, kind="stable") if np.isfinite(found.seconds[n])]
-    return RankedPass(nest, t, demand, found, tuple(some)) if some else None
-
-
-def fragment_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
-    ranked = rank_pass(ctx, computations)
-    if ranked is None:
-        return []
-    name = computations[-1].targets[0]
-    return [
-        Candidate(
-            partial(ranked.nest.lines, ranked.tile(n)),
-            ranked.part_seconds(n),
-            "one pass " + " ".join(f"{x}={v}" for x, v in ranked.tile(n).items()),
-            None,
-            partial(_report, ranked, name, place),
-        )
-        for place, n in enumerate(ranked.order)
-    ]
-
-
-def _report(ranked: RankedPass, launch: str, place: int) -> LaunchReport:
-    order = [ranked.order[place], *(n for n in ranked.order if n != ranked.order[place])]
-    return _report_of(ranked, launch, len(order), tuple(_candidate(ranked, n) for n in order[:KEPT]))
-
-
-def compared(ranked: RankedPass, launch: str, apart: Sequence[CandidateReport]) -> LaunchReport:
-    """CHOSEN: the pass beside the launches apart, the faster one first. `apart`: what is chosen for each of these."""
-    together = replace(_candidate(ranked, ranked.order[0]), nest="one pass: 1 launch")
-    seconds, asked, moved = (sum(getattr(x, name) for x in apart) for name in ("seconds", "asked", "moved"))
-    longest = max(apart, key=lambda x: x.seconds)
-    parts = {f"{n}: {x.nest}": x.seconds for n, x in enumerate(apart, 1)}
-    several = replace(longest, nest=f"apart: {len(apart)} launches", seconds=seconds, asked=asked, moved=moved, parts=parts)
-    best = min(together.seconds, seconds)
-    rows = [replace(x, slower=x.seconds / best) for x in (together, several)]
-    return _report_of(ranked, launch, 2, tuple(sorted(rows, key=lambda x: x.seconds)))
-
-
-def _report_of(ranked: RankedPass, launch: str, count: int, rows: tuple[CandidateReport, ...]) -> LaunchReport:
-    machine = ranked.nest.machine
-    return LaunchReport(launch, (ranked.nest.sizes,), count, ranked.nest.least, machine.home.name, machine.staging.name, rows)
-
-
-def _candidate(ranked: RankedPass, n: int) -> CandidateReport:
-    machine, d = ranked.nest.machine, ranked.demand
-    shape = ranked.cost.seconds.shape
-    blocks, groups, registers, staged, near = (
-        float(np.broadcast_to(x, shape)[n]) for x in (d.blocks, d.groups, d.registers, d.staged, d.l2_bytes)
-    )
-    resident = max(1, int(ranked.cost.resident[n]))
-    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.max_groups * machine.lanes
-    found = ranked.part_seconds(n)
-    tile = ranked.tile(n)
-    rows = ranked.nest.sizes[ranked.nest.row]
-    return CandidateReport(
-        nest=f"one pass: {ranked.nest.first.instr.name}",
-        tile=tile,
-        slower=found.seconds / ranked.seconds,
-        seconds=found.seconds,
-        bound=found.bound,
-        parts=found.parts,
-        asked=near,
-        served=float(np.broadcast_to(d.staging, shape)[n]) * blocks,
-        moved=float(np.broadcast_to(d.dram_bytes, shape)[n]),
-        blocks=blocks,
-        waves=blocks / (machine.units * resident),
-        resident=resident,
-        occupancy=resident * groups * machine.lanes / most,
-        busy=blocks / (machine.units * np.ceil(blocks / machine.units)),
-        waste=1 - rows / (-(-rows // tile["bi"]) * tile["bi"]),
-        registers=registers,
-        held=staged,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....dsl.errors import UserError
+from ....dsl.index.expr import Expr
 from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
@@ -35,9 +36,17 @@ class OnePass:
         return tuple(i for i in product.indices if i not in self.rows)
 
     @property
-    def extents(self) -> dict[str, int | None]:
-        every = (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
-        return {i: e.constant for w in every for i, e in computation_extents(w).items()}
+    def all_features(self) -> frozenset[str]:
+        """The indices of products and scores beside the rows and the keys."""
+        return frozenset(i for w in (*self.scores, *self.products) for i in w.all_indices) - {*self.rows, self.key}
+
+    @property
+    def every(self) -> tuple[Computation, ...]:
+        return (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
+
+    @property
+    def extents(self) -> dict[str, Expr]:
+        return {i: e for w in self.every for i, e in computation_extents(w).items()}
 
 
 def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
@@ -73,5 +82,5 @@ def _reads_values(w: Computation, found: OnePass) -> bool:
 
 def name_of(w: Computation, found: OnePass) -> str:
     """The tensor of it that others read, else that it stores."""
-    read = {t for x in (found.statistic, *found.scores, *found.values, *found.sums, *found.products) for t in x.reads}
+    read = {t for x in found.every for t in x.reads}
     return next((t for t in w.targets if t in read), w.targets[-1])

@@ -99,7 +99,7 @@ def test_registers(device: str) -> None:
     """The model counts no fewer than lowering does: what it takes to fit compiles."""
     found = nest(device, LARGE)
     t = found.tiles()
-    demand = found.demand(t)
+    demand = found.demand(t, {i: e.constant or 0 for i, e in found.found.extents.items()})
     fits = np.flatnonzero(np.isfinite(cost(found.machine, demand).seconds))
     for n in (fits[0], fits[len(fits) // 2], fits[-1]):
         lines = found.lines({name: int(v[n]) for name, v in t.items()})
