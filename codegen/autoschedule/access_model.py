@@ -17,7 +17,7 @@ from ...dsl.index.expr import Expr
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, Value, loads, walk
-from ..plan.computations import Computation, computation_extents
+from ..plan.computations import Computation, computation_extents, plain_index
 from .tile_space import ceil_div
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
@@ -50,13 +50,16 @@ _SLOW = {
 class AccessModel:
     """One tensor as it is read or written: each dimension as ((axis, coefficient), ...).
 
-    `once`: it is read at one subscript only, so that a copy of its footprint under a tile has one shape.
+    `once`: it is read at one subscript only, so that a copy of its footprint under a tile has one shape. `fused_run`: a fused
+    index whose last component is the whole last subscript, and the extent of that component: so many elements along the index
+    are neighbours in memory, then the next so many.
     """
 
     tensor: str
     dtype: DType
     dims: tuple[tuple[tuple[str, int], ...], ...]
     once: bool = True
+    fused_run: tuple[str, int] | None = None
 
     @cached_property
     def axes(self) -> frozenset[str]:
@@ -64,7 +67,9 @@ class AccessModel:
 
     @cached_property
     def fast(self) -> str | None:
-        """The axis along which the tensor is contiguous."""
+        """The axis along which the tensor is contiguous, at least in runs."""
+        if self.fused_run is not None:
+            return self.fused_run[0]
         return next((a for a, c in self.dims[-1] if c == 1), None) if self.dims else None
 
     @cached_property
@@ -121,7 +126,8 @@ class AccessModel:
 
     def run(self, tile: Mapping[str, Any]) -> Any:
         """Elements in one run of memory."""
-        return tile.get(self.fast, 1) if self.fast is not None else 1
+        along = tile.get(self.fast, 1) if self.fast is not None else 1
+        return np.minimum(along, self.fused_run[1]) if self.fused_run is not None else along
 
 
 @dataclass(frozen=True)
@@ -239,8 +245,18 @@ def _reads(values: list, computation: Computation) -> list[AccessModel]:
     for ld in found.values():
         dims = tuple(_dim(e, alias, computation.all_indices) for e in ld.indices)
         once = sum(x.tensor == ld.tensor for x in found.values()) == 1
-        out.append(AccessModel(ld.tensor, ld.dtype, dims, once))
+        out.append(AccessModel(ld.tensor, ld.dtype, dims, once, _fused_run(ld, computation)))
     return out
+
+
+def _fused_run(ld: Load, computation: Computation) -> tuple[str, int] | None:
+    """None also where the extent of the last component is open: nothing says what divides it then."""
+    last = plain_index(ld.indices[-1]) if ld.indices else None
+    fused = next(((name, parts) for name, parts in computation.fused if parts[-1][0] == last), None)
+    if fused is None or fused[0] in computation.alias:
+        return None
+    extent = fused[1][-1][1].constant
+    return None if extent is None else (fused[0], max(1, extent))
 
 
 def _dim(e: Expr, alias: Mapping[str, str], axes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

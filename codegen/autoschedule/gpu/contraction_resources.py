@@ -25,6 +25,9 @@ SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidat
 # cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
 # gpu-cost; test_first_candidates]
 STALL = 20
+# registers: of a lane for each asynchronous copy whose address is computed at length, where it keeps what no step changes: a
+# row and a column [measured: triton-2026-11; test_registers_of_addresses_that_are_computed_at_length]
+KEPT = 2
 STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate; test_first_candidates]
 
 
@@ -84,7 +87,8 @@ class StepTraffic:
     """One step of all operands. `stage`, `written`: bytes of a block, staged and stored.
 
     For a warp and one iteration of the leaf's k: `read` bytes of staging memory, `fetch` instructions. For a lane and a step:
-    `copies` instructions, `prefetch` registers of elements in flight.
+    `copies` instructions, `prefetch` registers of elements in flight and of addresses. `addresses`: the instructions of copies
+    whose addresses are computed at length; a compiler leaves so many together, and nothing of the group hides them.
     """
 
     stage: Any
@@ -93,6 +97,7 @@ class StepTraffic:
     fetch: Any
     copies: Any
     prefetch: Any
+    addresses: Any
 
 
 def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
@@ -103,9 +108,12 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     asked, through = _result_traffic(nest, t, o.stage * stages, stored)
     registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
     exposed: Any = 0
+    addressing: Any = 0
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
+        addressing = np.where(t["sets"] > 1, 0, o.addresses * groups / machine.schedulers * w.steps)
         exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
     waits = (stages == 1) | bool(nest.materialised)  # what is computed where it is staged has one buffer
+    begun = w.iterations / w.each  # pipelines: each iteration of the outer loops begins one, and waits for its first loads
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
@@ -120,10 +128,11 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         l2_bytes=_near(nest, t, w) * w.steps * w.blocks + asked,
         dram_bytes=_far(nest, t, sizes, w) + stored,
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
-        rounds=2 + np.where(waits, w.steps / 2, 0) if waits.any() else 2,
+        rounds=1 + np.where(waits, np.maximum(begun, 1 + w.steps / 2), begun),
         launches=1 + split,
-        stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations),
-        exposed=exposed,
+        stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations) + o.addresses * w.steps,
+        exposed=exposed + addressing,
+        addressing=addressing,
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         run=t["wn"],
     )
@@ -189,11 +198,15 @@ def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
         o.read += read
         o.fetch += fetch
         each = spans / lanes
-        mine = np.maximum(1, each)  # of a lane: of a small tile each has something before one has more
-        loaded, stored = np.minimum(s.vector, mine), np.minimum(s.stored, mine)
-        o.copies += each * ((2 + s.calc) / loaded + 1 / stored)
+        some = np.maximum(1, each)  # of a lane: of a small tile each has something before one has more
+        loaded, stored = np.minimum(s.vector, some), np.minimum(s.stored, some)
+        mine = each * ((2 + s.calc) / loaded + 1 / stored)
+        o.copies += mine
+        o.addresses += mine if s.calc > PLAIN else 0
         if not s.asynchronous:  # and where it is computed at length, an address each
             o.prefetch += each * (size / machine.register_bytes + (s.calc > PLAIN) / s.vector)
+        elif s.calc > PLAIN:
+            o.prefetch += KEPT * each / s.vector
     return o
 
 
@@ -213,13 +226,12 @@ def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     """Bytes requested by all blocks in one step."""
     mp = nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
-    fused = {name for name, _ in mp.computation.fused}
     whole = nest.machine.home.transaction or 32
     near: Any = 0.0
     made = dict(nest.materialised)
     for a in nest.inputs:
         size = made[a.tensor].own if a.tensor in made else a.dtype.bytes
-        run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
+        run = a.run(extents) * a.dtype.bytes
         # Bytes moved for each byte requested: runs come in whole transactions.
         transactions = ceil_div(run, whole) * whole / run
         near = near + a.footprint(extents) * size * transactions * prod(w.share[x] for x in w.share if x in a.axes)

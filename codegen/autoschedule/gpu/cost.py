@@ -51,6 +51,7 @@ class ResourceUse:
     launches         number of launches
     stall            cycles that a group waits besides
     exposed          cycles that all groups of a block wait together besides: after a barrier
+    addressing       part of `exposed`: addresses of copies, which other blocks in the same phase hide in part only
     second_launch_bytes  bytes of the launch that comes after
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
@@ -72,6 +73,7 @@ class ResourceUse:
     launches: Any
     stall: Any = 0
     exposed: Any = 0
+    addressing: Any = 0
     second_launch_bytes: Any = 0
     run: Any = 0
 
@@ -132,8 +134,9 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
         "far": d.dram_bytes / far,
     }
     bound = reduce(np.maximum, parts.values())
-    rest = reduce(np.add, parts.values()) - bound
     rounds = np.ceil(most / resident)
+    hidden = (most - rounds) * d.addressing / clock  # behind other blocks, as far as those are not in the same phase
+    rest = reduce(np.add, parts.values()) - bound + hidden
     parts["group"] = rounds * (d.pipe + d.stall) / clock
     alone = d.pipe * np.ceil(d.groups / machine.schedulers) + d.exposed
     parts["block"] = np.where(np.asarray(d.exposed) > 0, rounds * alone / clock, 0)

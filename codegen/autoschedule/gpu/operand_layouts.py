@@ -83,8 +83,9 @@ class StagedOperand:
 
     def line(self, memory: str, row: int) -> syntax.Move:
         """The line that stages it, where rows of the copy are that long."""
+        run = self.access.fused_run[1] if self.access.fused_run is not None else row
         fits = [(i, n) for i, n in self.copiers if row % n == 0]
-        aligned = next((i for i, n in fits if self.pad % n == 0), None)
+        aligned = next((i for i, n in fits if self.pad % n == 0 and run % n == 0), None)  # none goes on in another run
         words: tuple[syntax.Modifier, ...] = ()
         if aligned is not None:  # by the family's name, where that means this one
             words = (
@@ -165,7 +166,9 @@ def _effort(s: StagedOperand) -> float:
 
 
 def _near(mapping: InstrMapping, access: AccessModel) -> str | None:
-    """The axis along which the operand is contiguous, if that is one of its own."""
+    """The axis along which the operand is contiguous, if that is one of its own, or a fused one with runs of it."""
+    if access.fused_run is not None:
+        return access.fast
     fused = {name for name, _ in mapping.computation.fused}
     return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
 
@@ -184,11 +187,16 @@ def _ordered(
     fast = _near(mapping, access)
     size = access.dtype.bytes
     vector = _at_once(ctx, access, size)
+    in_runs = access.fused_run is not None
+    load = next(ld for ld in loads(mapping.computation.value) if ld.tensor == access.tensor)
+    digits = in_runs and not _is_linear(ctx, mapping.computation, load)
     if fast != inner:  # units turn rectangles, in which both sides are vectors
         side = 1 << int(log2(MOST / size)) // 2
-        vector = min(vector, side) if fast is not None else 1
-    calc = PLAIN if fast is not None else 6 if not fused & access.axes else 24
+        vector = min(vector, side) if fast is not None and not in_runs else 1
+    calc = PLAIN if fast is not None and not digits else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
+    if access.fused_run is not None and not any(access.fused_run[1] % n == 0 for _, n in copiers):
+        copiers = ()
     return StagedOperand(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
 
 
@@ -216,10 +224,21 @@ def _read(s: StagedOperand, pad: int, cycles: float, reads: float) -> StagedOper
     return replace(s, modifiers=padded, pad=pad, cycles=cycles, reads=reads, stored=gcd(s.stored, pad))
 
 
+def _is_linear(ctx: LoweringContext, computation: Computation, load: Load) -> bool:
+    """Whether the address grows by one along a fused index: its components are the last subscripts, of whole dimensions."""
+    for _, parts in computation.fused:
+        if [plain_index(e) for e in load.indices[-len(parts) :]] == [name for name, _, _ in parts]:
+            shape = ctx.shapes[load.tensor][-len(parts) :] if load.tensor in ctx.shapes else ()
+            return list(shape[1:]) == [extent for _, extent, _ in parts[1:]]
+    return False
+
+
 def _at_once(ctx: LoweringContext, access: AccessModel, size: int) -> int:
-    """Elements of the widest load: fewer where the rows of a tensor are known to begin at no multiple of it."""
+    """Elements of the widest load: fewer where the rows of a tensor, or runs along a fused index, are known to begin at no
+    multiple of it."""
     row = ctx.shapes[access.tensor][-1].constant if len(access.dims) > 1 and access.tensor in ctx.shapes else None
-    return gcd(max(1, WIDEST_ACCESS // size), row or 0)
+    run = access.fused_run[1] if access.fused_run is not None else 0
+    return gcd(max(1, WIDEST_ACCESS // size), row or 0, run)
 
 
 def _operand(mapping: InstrMapping, access: AccessModel) -> Operand | None:
