@@ -4,6 +4,8 @@ OWN_NEST   the block belongs to T alone: its ranges are the footprint that the l
            its work. T may lack indices that its readers have: it is computed once for each focus of the line.
 IN_REGISTERS   the block of a reduction lays its results out: readers below find them in the registers of their own unit, as
            they lie, or are refused.
+AHEAD      what is computed element by element where a `move` stages it runs ahead like a copy: the loads of the next tile are
+           issued early, and it is computed when it is stored (`pipelining.split_copies`).
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from ..plan.computations import Computation
 from ..plan.derived_names import buffer_name, tensor_of
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
+from .copies.pipeline_depth import copy_staging
 from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
-from .readers import check_own_elements, focus_with_copy, subscripts_of, view_form
+from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
 from .spec import Focus, Range, View
 
 if TYPE_CHECKING:
@@ -70,15 +73,20 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     making = replace(
         focus.with_view(name, view), computations=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={}
     )
-    if node.instr is not None or (isinstance(node, Move) and node.pipeline is not None):
+    ahead = isinstance(node, Move) and w.reduction is None  # AHEAD
+    if node.instr is not None or (isinstance(node, Move) and node.pipeline is not None and not ahead):
         ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
     block = node.block
     if block is None:
         lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout)
         block = ctx.fill(node, lines)
     made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
+    staging = None
+    if isinstance(node, Move) and ahead:
+        staging = copy_staging(low, focus, node, reads_of(others.computations, name), memory, len(made))
+        ctx.rotating[buffer.name] = staging.depth
     body = low.lower(others.with_view(name, view), node.below)
-    return [Alloc(buffer, (*made, *body), node.span)]
+    return [Alloc(buffer, (*made, *body), node.span, staging)]
 
 
 def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:

@@ -18,7 +18,10 @@ Body = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class CopyEntry:
-    """One copy, of the turn that the loop is in. `buffer` is all that rotate. `kinds`: of its asynchronous instructions."""
+    """One copy, of the turn that the loop is in. `buffer` is all that rotate. `kinds`: of its asynchronous instructions.
+
+    `total`: its halves are executed when there is no later turn as well (`software_pipeline`, TOTAL).
+    """
 
     buffer: Buffer
     copy: Body
@@ -27,6 +30,7 @@ class CopyEntry:
     kinds: tuple[str, ...]
     halves: CopyHalves | None = None
     span: Span | None = None
+    total: bool = False
 
     @property
     def ahead(self) -> int:
@@ -50,6 +54,10 @@ class CopyBatch:
     @property
     def ahead(self) -> int:
         return max(e.ahead for e in self.entries)
+
+    @property
+    def total(self) -> tuple[tuple[CopyEntry, CopyHalves], ...]:
+        return tuple((e, e.halves) for e in self.entries if e.halves is not None and e.total)
 
     def least(self, kind: str) -> int:
         """How far the nearest of the copies of that kind runs ahead."""
@@ -162,3 +170,15 @@ def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[
                 yield from batches_of(s.body, var, context)
             case If():
                 yield from batches_of(s.body, var, (*context, s))
+
+
+def merged_conditions(body: list[Stmt]) -> list[Stmt]:
+    """Neighbours under the same condition become one."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, If) and isinstance(last, If) and s.conds == last.conds:
+            out[-1] = replace(last, body=(*last.body, *s.body))
+        else:
+            out.append(s)
+    return out

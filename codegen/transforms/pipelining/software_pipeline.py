@@ -14,6 +14,8 @@ COUNTED      if a counter tells how many copies are in flight, a wait allows onl
              the last iterations.
 TWO_HALVES   a synchronous copy is split at the registers it passes (`split_copies`): loads where an asynchronous copy would be
              issued, stores after the statements that use the iteration's buffer.
+TOTAL        what computes what it stores stands under no condition, or no compiler would mix it with the arithmetic before it.
+             The last iterations load the last one's elements once more, and store them where nobody reads.
 NAMED        registers have no index: loops over rotating ones are unrolled, by n iterations if the trip count is open.
 NOTHING_NEW  a copy is issued ahead only of tensors that the loop does not write.
 
@@ -25,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import lcm
 
-from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
+from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv, minimum
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
 from ...ir.free_names import names_of, numbered_name
@@ -43,6 +45,7 @@ from .copy_batches import (
     copy_of,
     grouped,
     is_rotating,
+    merged_conditions,
     plain,
     rename_locals,
     staged,
@@ -245,7 +248,9 @@ class RotatingLoop:
                 why = "is more than a unit's registers hold on the way" if halves else "does not pass through registers"
                 stager.note(f"`pipeline` of `{b.name}`: what one unit copies {why}; it is stored as soon as it is loaded")
                 halves = None
-        return CopyEntry(stager.rotating_buffer(b, depth), copy, depth, private, kinds, halves, a.span)
+        last = self.s.var.hi  # of few turns the first buffer is never taken again, and its number is just the turn's
+        total = halves is not None and halves.computes_always and (last is None or last >= depth)
+        return CopyEntry(stager.rotating_buffer(b, depth), copy, depth, private, kinds, halves, a.span, total)
 
     # ------------------------------------------------------------ the parts
 
@@ -285,13 +290,15 @@ class RotatingLoop:
         """STEADY: what a turn begins with."""
         waits = [w for kind in batch.kinds for w in self.wait(kind, batch)]
         first = [(e.ahead, e.copy) for e in batch.entries if e.kinds]
-        others = [(e.ahead, e.halves.early if e.halves else e.copy) for e in batch.entries if not e.kinds]
-        issued = self.issued(batch, first)
+        others = [(e.ahead, e.halves.early if e.halves else e.copy) for e in batch.entries if not e.kinds and not e.total]
+        issued, last = self.issued(batch, first), self.s.stop - 1
         self.first.append(issued)
-        return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
+        total = [x for e, h in batch.total for x in self.at(batch, minimum(self.s.var + e.ahead, last), h.early)]
+        return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others), *total)
 
     def tail(self, batch: CopyBatch) -> Body:
-        return self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves])
+        issued = self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves and not e.total])
+        return (*issued, *(x for e, h in batch.total for x in self.at(batch, self.s.var + e.ahead, h.late)))
 
     def issued(self, batch: CopyBatch, parts: list[tuple[int, Body]]) -> Body:
         """Each part as of a later turn, if there is that turn; those of one turn under one condition."""
@@ -343,7 +350,7 @@ class RotatingLoop:
                     depends.add(s.var)
                 else:
                     context.append(s)
-            body += prune_empty(wrap_context(tuple(context), (*_merged(inside), *commits(batch.kinds))))
+            body += prune_empty(wrap_context(tuple(context), (*merged_conditions(inside), *commits(batch.kinds))))
         if turns == 1:
             return map_exprs(tuple(body), lambda e: e.subs({v: ZERO}))
         return (For(v, ZERO, as_expr(turns), ONE, tuple(body), 0 if self.named else 1, self.s.span),)
@@ -368,18 +375,6 @@ class RotatingLoop:
 
 def commits(kinds: tuple[str, ...]) -> tuple[Commit, ...]:
     return tuple(Commit(k) for k in kinds if grouped(k))
-
-
-def _merged(body: list[Stmt]) -> list[Stmt]:
-    """Neighbours under the same condition become one."""
-    out: list[Stmt] = []
-    for s in body:
-        last = out[-1] if out else None
-        if isinstance(s, If) and isinstance(last, If) and s.conds == last.conds:
-            out[-1] = replace(last, body=(*last.body, *s.body))
-        else:
-            out.append(s)
-    return out
 
 
 __all__ = ["Staging", "pipeline_copies"]

@@ -5,6 +5,8 @@
 LAST_HOP    loaded elements wait in registers: in those of the copy's own last staging step, one set for each iteration of the
             loops around it, else in new ones.
 CAPACITY    loops around them are fully unrolled, so they run to their capacity; guards exclude elements that are not live.
+AS_LOADED   they wait as they were loaded: what is computed of them, if only a conversion, comes with the stores. Otherwise the
+            computation would wait for the loads as soon as they are issued.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....dsl.device import Instr
-from ....dsl.index.expr import Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
-from ....dsl.values import Load, Masked, Value, loads, rename_loads, transform
+from ....dsl.values import Cast, Const, Load, Masked, Value, loads, rename_loads, transform, walk
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Stmt, Store
-from ...ir.tile_visitors import buffers_used, map_bodies, map_places, own_expressions, with_bodies
+from ...ir.tile_visitors import buffers_used, map_bodies, map_places, own_expressions, statements, with_bodies
 
 Body = tuple[Stmt, ...]
 Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how many turns at most
@@ -29,6 +31,14 @@ class CopyHalves:
     early: Body
     late: Body
     held: tuple[Buffer, ...]  # registers that live from the early half to the late one
+
+    @property
+    def computes_always(self) -> bool:
+        """Whether the late half computes what it stores, and under no condition."""
+        stored = [s.value for s in statements(self.late) if isinstance(s, Store)]
+        conditions = any(isinstance(s, If) for s in statements(self.late))
+        conditions |= any(isinstance(v, Masked) for value in stored for v in walk(value))
+        return not conditions and any(not isinstance(value, Load) for value in stored)
 
 
 @dataclass(frozen=True)
@@ -124,14 +134,17 @@ class _Split:
         )
 
     def store(self, s: Store, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
+        """AS_LOADED"""
         early: list[Stmt] = []
 
         def held(v: Value) -> Value | None:
             """Loads wait in registers, and what masks them goes with them; what the hop's registers hold is there already."""
-            if not isinstance(v, Load | Masked):
+            if not _is_read(v):
                 return None
             if all(ld.tensor in self.own for ld in loads(v)):
                 return v
+            if isinstance(v, Masked) and isinstance(v.otherwise, Const) and not isinstance(v.value, Load | Masked):
+                return computed(v, v.otherwise)
             # of two branches each fills the same register, so that they are stored alike
             key = loops, s.coords, len(early), v.dtype
             if key not in self.held:
@@ -139,6 +152,12 @@ class _Split:
             at = tuple(as_expr(x) for x, _ in loops)
             early.append(Store(self.held[key].name, at, v, span=s.span))
             return Load(self.held[key].name, at, v.dtype)
+
+        def computed(v: Masked, otherwise: Const) -> Value:
+            """What is computed where a mask says so: its loads wait under the same mask. The conversion of zero is zero."""
+            if isinstance(v.value, Cast) and str(otherwise.value) in ("0", "0.0", "False"):
+                return replace(v.value, arg=transform(_masked(v.conds, v.value.arg), held))
+            return replace(v, value=transform(v.value, lambda x: held(_masked(v.conds, x)) if _is_read(x) else None))
 
         late = replace(s, value=transform(s.value, held))
         return early, [late]
@@ -152,6 +171,21 @@ class _Split:
         if results == {self.target} and given <= self.own:
             return [], [s]
         raise _Whole
+
+
+def _is_read(v: Value) -> bool:
+    return isinstance(v, Load | Masked)
+
+
+def _masked(conds: tuple[Expr, ...], v: Value) -> Masked:
+    """The value where these conditions hold as well; elsewhere nobody looks."""
+    if isinstance(v, Masked):
+        return replace(v, conds=(*conds, *v.conds)) if isinstance(v.otherwise, Const) else Masked(conds, v, _zero(v), v.dtype)
+    return Masked(conds, v, _zero(v), v.dtype)
+
+
+def _zero(v: Value) -> Const:
+    return Const(False if v.dtype.kind == "bool" else 0, v.dtype)
 
 
 def _renamed(body: Body, names: dict[str, str]) -> Body:
