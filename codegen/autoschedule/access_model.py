@@ -16,7 +16,7 @@ import numpy as np
 from ...dsl.index.expr import Expr
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
-from ...dsl.values import Apply, Load, Value, loads, walk
+from ...dsl.values import Apply, Cast, Load, Value, loads, walk
 from ..plan.computations import Computation, computation_extents, plain_index
 from .tile_space import ceil_div
 
@@ -44,6 +44,8 @@ _SLOW = {
     "ceil": 6,
     "round": 3,
 }
+# operations: a conversion to a type, where it is integer arithmetic [measured: triton-2026-11; test_conversions_have_a_cost]
+_ROUNDED = {"tf32": 5, "bf16": 5}
 
 
 @dataclass(frozen=True)
@@ -218,10 +220,17 @@ def calls(value: Value, alias: Mapping[str, str]) -> tuple[Call, ...]:
     """
     found = []
     for v in walk(value):
-        if isinstance(v, Apply) and v.fn not in _FREE:
+        if count := _operations_of(v):
             read = {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
-            found.append(Call(_SLOW.get(v.fn, 1), frozenset(read)))
+            found.append(Call(count, frozenset(read)))
     return tuple(found)
+
+
+def _operations_of(v: Value) -> int:
+    """Of the outermost function of a value alone."""
+    if isinstance(v, Apply) and v.fn not in _FREE:
+        return _SLOW.get(v.fn, 1)
+    return _ROUNDED.get(v.dtype.name, 0) if isinstance(v, Cast) and v.arg.dtype != v.dtype else 0
 
 
 def operations(value: Value, computation: Computation) -> int:

@@ -18,12 +18,14 @@ class ElementCost:
     read        bytes that a lane reads for it; `own` are those that it reads for no other element
     operations  on scalars
     sources     what it is computed from
+    converted   whether it is an element of another tensor, converted
     """
 
     read: int
     own: int
     operations: float
     sources: tuple[AccessModel, ...]
+    converted: bool
 
 
 Made = tuple[tuple[str, ElementCost], ...]  # the tensors that are computed where they are staged
@@ -42,14 +44,15 @@ def operand_computations(computations: tuple[Computation, ...]) -> Made:
 def _cost(w: Computation) -> ElementCost:
     sources = AccessProblem.of(w, {}).reads
     own = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
-    return ElementCost(sum(ld.dtype.bytes for ld in loads(w.value)), own, operations(w.value, w), sources)
+    read = sum(ld.dtype.bytes for ld in loads(w.value))
+    return ElementCost(read, own, operations(w.value, w), sources, is_loaded(w.value))
 
 
 def operations_in_fragments(match: InstrMatch) -> dict[str, float]:
     """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
     out: dict[str, float] = {}
     for name, value in match.operands:
-        if (count := sum(c.operations for c in calls(value, {}))) and not is_loaded(value):
+        if count := sum(c.operations for c in calls(value, {})):
             f = fragment_map(match, name)
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers

@@ -26,7 +26,6 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
-from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
 from ...ir.limits import LOADED, MOST_GROUPS, WIDEST_ACCESS
 from ...lower.footprint import read_extent
@@ -70,7 +69,7 @@ POWERS = (2, 4, 8, 16)
 class ContractionTemplate:
     """Candidates of one mapping. `original_problem`: as the author wrote it, for the bytes that must be moved.
 
-    `materialised`: tensors that are computed where they are staged: element by element, by all units, before they are read.
+    `materialised`: tensors that are computed where they are staged, by all units, before they are read.
     """
 
     ctx: LoweringContext
@@ -105,12 +104,12 @@ class ContractionTemplate:
     def staged(self, depth: int) -> tuple[StagedOperand, ...]:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
-            found = (best_staging(self.ctx, self.machine, self.mapping, a, depth, self._orders) for a in self.inputs)
-            made = (
-                replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.materialised) else s
-                for s in found
+            made = dict(self.materialised)
+            found = (
+                best_staging(self.ctx, self.machine, self.mapping, a, depth, self._orders, made.get(a.tensor))
+                for a in self.inputs
             )
-            self._staged[depth] = tuple(s for s in made if s is not None)
+            self._staged[depth] = tuple(s for s in found if s is not None)
         return self._staged[depth]
 
     @cached_property

@@ -112,7 +112,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
         addressing = np.where(t["sets"] > 1, 0, o.addresses * groups / machine.schedulers * w.steps)
         exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
-    waits = (stages == 1) | bool(nest.materialised)  # what is computed where it is staged has one buffer
+    # of what is computed at length, no load is taken to be ahead
+    waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)
     begun = w.iterations / w.each  # pipelines: each iteration of the outer loops begins one, and waits for its first loads
     return ResourceUse(
         blocks=w.blocks,
@@ -136,6 +137,12 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         run=t["wn"],
     )
+
+
+def converts(nest: ContractionTemplate, a: AccessModel) -> bool:
+    """Whether an operand is converted where it is staged."""
+    made = dict(nest.materialised).get(a.tensor)
+    return made is not None and made.converted
 
 
 def operand_buffers(nest: ContractionTemplate, at: dict[str, Any]) -> Any:
@@ -204,7 +211,8 @@ def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
         o.copies += mine
         o.addresses += mine if s.calc > PLAIN else 0
         if not s.asynchronous:  # and where it is computed at length, an address each
-            o.prefetch += each * (size / machine.register_bytes + (s.calc > PLAIN) / s.vector)
+            waiting = nest.read_for(a) if converts(nest, a) else size
+            o.prefetch += each * (waiting / machine.register_bytes + (s.calc > PLAIN) / s.vector)
         elif s.calc > PLAIN:
             o.prefetch += KEPT * each / s.vector
     return o
@@ -345,13 +353,16 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     groups = t["gm"] * t["gn"]
     asked: Any = 0.0  # of the outermost memory, for a step
+    again_loaded: Any = 0.0  # and by each of the last steps once more (`pipelining.software_pipeline`, TOTAL)
     put: Any = 0.0  # stored in the memory of a unit, for a step
     get: Any = 0.0  # and read there by a group, for one turn of the leaf's k
     for a in nest.inputs:
         mine = _lanes_get(nest, a, t)
         if a in staged:
             spans = a.footprint(extents)
-            asked = asked + spans * prod(w.share[x] for x in w.share if x in a.axes) * nest.read_for(a)
+            loaded = spans * prod(w.share[x] for x in w.share if x in a.axes) * nest.read_for(a)
+            asked = asked + loaded
+            again_loaded = again_loaded + (loaded if converts(nest, a) else 0)
             put, get = put + spans * a.dtype.bytes, get + mine
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
@@ -364,9 +375,10 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     loops = w.iterations / w.each
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > loops, (t["sets"] - 1) * loops, 0)
+    more = np.where(w.steps > t["stages"], t["stages"] - 1, 0) * again_loaded
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
-        requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.epilogue,
+        requested=(asked * w.steps + more) * w.blocks + w.out + 2 * w.parts + w.epilogue,
         served=(put * w.steps + get * (w.iterations + again) * groups + result) * w.blocks,
         waste=1 - w.share[mp.m] * w.share[mp.n] * w.part / (w.each * mp.leaf[2]),
     )

@@ -29,6 +29,7 @@ from ...plan.derived_names import StagedCopy
 from ..access_model import AccessModel
 from ..instr_mappings import InstrMapping
 from ..machine_model import MachineModel
+from .computed_operands import ElementCost
 
 # instructions: of an address calculation that costs no register, because the next differs by a constant [estimate;
 # test_first_candidates]
@@ -125,12 +126,31 @@ Orders = dict[str, "tuple[tuple[StagedOperand, Operand | None], ...]"]  # tensor
 
 
 def best_staging(
-    ctx: LoweringContext, machine: MachineModel, mapping: InstrMapping, access: AccessModel, depth: int, orders: Orders
+    ctx: LoweringContext,
+    machine: MachineModel,
+    mapping: InstrMapping,
+    access: AccessModel,
+    depth: int,
+    orders: Orders,
+    made: ElementCost | None = None,
 ) -> StagedOperand | None:
-    """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged."""
+    """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged.
+
+    `made`: it is computed where it is staged, so that no instruction copies it. What is only converted is loaded and stored by
+    vectors along its source's neighbours; anything else element by element.
+    """
     if access.tensor not in orders:
         orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
-    return min((_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]), key=_effort, default=None)
+    found = [_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]]
+    along, by_vectors = _near(mapping, access), False
+    if made is not None and made.converted:  # no unit turns it (`turned_copy`): along another axis its stores are single
+        best = min(found, key=lambda s: (s.cycles, s.inner != along, _effort(s)), default=None)
+        by_vectors = best is not None and best.inner == along
+    else:
+        best = min(found, key=_effort, default=None)
+    if best is None or made is None:
+        return best
+    return replace(best, copiers=()) if by_vectors else replace(best, copiers=(), vector=1, stored=1)
 
 
 def _orders(

@@ -68,6 +68,7 @@ COUNTED = [
     ("gemm_f16", "gfx1100", dict(M=128, N=128, K=128)),
     ("gemm_f16_nt", "sm_80", dict(M=128, N=128, K=256)),
     ("gemm_f16_f32", "gfx942", dict(M=128, N=256, K=128)),
+    ("gemm_tf32", "sm_80", dict(M=128, N=128, K=128)),
     ("gemm_f16_i4", "sm_80", dict(M=128, N=128, K=128, G=4)),
     ("gemm_f16_i4", "gfx90a", dict(M=128, N=64, K=128, G=4)),
     ("batched_gemm_f16", "sm_80", dict(B=4, M=64, N=64, K=64)),

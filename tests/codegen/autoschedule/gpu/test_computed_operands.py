@@ -1,0 +1,31 @@
+"""Operands that are computed where they are staged, or in fragments: what they cost, and which of both is chosen."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.codegen.autoschedule.access_model import calls
+from andiron.codegen.enumerate_schedules import candidate_schedules
+from andiron.dsl.module import loads
+from andiron.dsl.text.print_node import format_node
+
+from ....support.library.unscheduled import library, op_of
+
+
+@pytest.mark.parametrize(("dtype", "operations"), [("tf32", 5), ("bf16", 5), ("f16", 0)])
+def test_conversions_have_a_cost(dtype: str, operations: int) -> None:
+    (op,) = loads(f"op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = f32({dtype}(X[i])) + 1\n").ops.values()
+    assert sum(c.operations for c in calls(op.statements[0].value, {})) == 1 + operations
+
+
+def test_operands_are_rounded_where_they_are_staged() -> None:
+    """Once for a block, and ahead, not by each warp that reads them."""
+    op = op_of("gemm_tf32", {"M": 4096, "N": 4096, "K": 4096})
+    text = format_node(next(candidate_schedules(op, library().device("sm_80"))).schedule)
+    for line in (
+        "move C.left -> shared",
+        "move C.right -> shared",
+        "pipeline 2",
+        "tile mk: 4 -> thread",
+        "tile kn: 4 -> thread",
+    ):
+        assert line in text
