@@ -9,6 +9,9 @@ SOME_LANES      If only a vector's last lanes are beyond an edge, the other cond
                 masked vectors, and tests nothing else.
 WINDOWS         Unrolled loops over a window have a version of their own for windows that are completely inside: compilers then
                 see which elements neighbours share, and load these once.
+REPEATED        In loops that are not written out, the condition of masks may be a bound: of `64 t + r % 2 + 2 (lane % 4) < T`
+                the largest remainders. Such are those of a fragment's elements. Elsewhere a version is made where the worst
+                case is exact, since two versions of what is done once, or of copies, save little.
 TOGETHER        Units that execute an instruction with each other take the same version, as units in lockstep do.
 OWN_REGISTERS   An accumulator in vector registers belongs to one version: the versions differ for the whole lifetime of such
                 registers, and the version at the edge is outlined. Otherwise a compiler with too few registers at the edge
@@ -20,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...dsl.device import Instr
-from ...dsl.index.expr import Expr, Var
+from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.support.memoised import IdentityMemo
 from ...dsl.values import Masked, Value, loads, transform, walk
@@ -103,8 +106,9 @@ class _GuardConditions:
 
 _NONE: frozenset[Var] = frozenset()
 
-# A guard in a statement: its conditions, the variables bound inside with constant range, and others bound inside.
-_Guard = tuple[tuple[Expr, ...], frozenset[Var], frozenset[Var]]
+# A guard in a statement: its conditions, the variables bound inside with constant range, others bound inside, and whether it
+# is a mask.
+_Guard = tuple[tuple[Expr, ...], frozenset[Var], frozenset[Var], bool]
 
 # The guards of statements.
 Asked = IdentityMemo[Stmt, list[_Guard]]
@@ -113,19 +117,20 @@ Asked = IdentityMemo[Stmt, list[_Guard]]
 @dataclass(frozen=True)
 class _Units:
     """Of a launch: its lockstep units, the registers of vectors where those are lanes, all that text has as variables, and the
-    guards of its statements."""
+    guards of its statements. `repeated`: in a loop that is not written out (REPEATED)."""
 
     lanes: frozenset[Var]
     registers: frozenset[str]
     variables: frozenset[str]
     instrs: tuple[Instr, ...]
+    repeated: bool = False
     asked: Asked = field(default_factory=IdentityMemo)
 
 
 def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        found = _guards(s, units.lanes, units.asked)
+        found = _guards(s, units.lanes, units.asked, units.repeated)
         if not found.conds and not found.open:
             out.append(s)
         elif conds := _of_registers(s, units):
@@ -188,6 +193,8 @@ def _worth(s: Stmt, lanes: frozenset[Var]) -> bool:
 
 
 def _inside(s: Stmt, units: _Units) -> Stmt:
+    if isinstance(s, For) and not _is_written_out(s):
+        units = replace(units, repeated=True)
     return map_bodies(s, lambda body: _version(body, units))
 
 
@@ -209,6 +216,10 @@ def _of_windows(s: Alloc, units: _Units) -> tuple[tuple[Expr, ...], tuple[Expr, 
     if found.open or not found.conds or any(not bound.isdisjoint(c.variables()) for c in found.conds):
         return None
     return tuple(c for c in found.conds if c not in found.of_lanes), tuple(c for c in found.conds if c in found.of_lanes)
+
+
+def _is_written_out(s: For) -> bool:
+    return s.unroll == 0 and s.var.hi is not None
 
 
 def _is_unrolled(s: Stmt) -> bool:
@@ -249,13 +260,14 @@ def _outlined(s: Stmt, units: _Units) -> Stmt:
     return map_bodies(s, lambda body: tuple(_outlined(x, units) for x in body))
 
 
-def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _GuardConditions:
+def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked, repeated: bool = False) -> _GuardConditions:
     conds: list[Expr] = []
     of_lanes: set[Expr] = set()
     unknown = False
-    for guard, bound, dynamic in _all_guards(s, asked):
+    for guard, bound, dynamic, is_mask in _all_guards(s, asked):
         for c in guard:
             worst = _worst(c, bound | lanes, dynamic)
+            worst = _bound(c, bound | lanes, dynamic) if worst is None and repeated and is_mask else worst
             if worst is None or ((most := worst.interval[1]) is not None and most < 0):  # no version is free of it
                 unknown = True
             elif worst.interval[0] is None or worst.interval[0] < 0:
@@ -277,16 +289,16 @@ def _found_guards(s: Stmt, asked: Asked) -> list[_Guard]:
     match s:
         case For():
             inner, own = _in_body(s.body, asked), frozenset((s.var,))
-            if s.unroll == 0 and s.var.hi is not None:
-                return [(conds, static | own, dynamic) for conds, static, dynamic in inner]
-            return [(conds, static, dynamic | own) for conds, static, dynamic in inner]
+            if _is_written_out(s):
+                return [(conds, static | own, dynamic, is_mask) for conds, static, dynamic, is_mask in inner]
+            return [(conds, static, dynamic | own, is_mask) for conds, static, dynamic, is_mask in inner]
         case Alloc():
             return _in_body(s.body, asked)
         case If():
-            own = [] if s.orelse or s.turns else [(s.conds, _NONE, _NONE)]
+            own = [] if s.orelse or s.turns else [(s.conds, _NONE, _NONE, False)]
             return [*own, *_in_body(s.body, asked), *_in_body(s.orelse, asked)]
         case Store():
-            return [(v.conds, _NONE, _NONE) for v in walk(s.value) if isinstance(v, Masked) and loads(v)]
+            return [(v.conds, _NONE, _NONE, True) for v in walk(s.value) if isinstance(v, Masked) and loads(v)]
     return []
 
 
@@ -298,7 +310,9 @@ def _in_body(body: tuple[Stmt, ...], asked: Asked) -> list[_Guard]:
             named |= {x.var}
         else:
             inner = _all_guards(x, asked)
-            found += [(conds, static, dynamic | named) for conds, static, dynamic in inner] if named else inner
+            found += (
+                [(conds, static, dynamic | named, is_mask) for conds, static, dynamic, is_mask in inner] if named else inner
+            )
     return found
 
 
@@ -314,6 +328,24 @@ def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | N
             return None  # of what is not linear the least value is not at an end
         least[v] = v.lo if k > 0 else v.hi
     return c.subs(least) if least else c
+
+
+def _bound(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | None:
+    """REPEATED: no more than the condition's least value; None where a term has static variables and others."""
+    out = as_expr(c.const)
+    for atom, k in c.terms:
+        names = frozenset((atom,)) if isinstance(atom, Var) else atom.variables()
+        if names & dynamic:
+            return None
+        if names.isdisjoint(static):
+            out += Expr(((atom, k),))
+            continue
+        low, high = (atom.lo, atom.hi) if isinstance(atom, Var) else atom.interval
+        end = low if k > 0 else high
+        if end is None or not names <= static:
+            return None
+        out += k * end
+    return out
 
 
 def _bare(s: Stmt) -> Stmt:
