@@ -44,11 +44,12 @@ STRIDED = 0.2
 # test_first_candidates]
 BEGIN = 10.0
 # share: of a cache that a packed block may take to stay there beside what passes through [measured: cpu-products;
-# test_first_candidates]
+# test_a_packed_block_leaves_room_for_what_passes_through]
 STAYS = 0.5
-# pages: in the second level of the TLB [fact: Intel cores since 2015, the least of those in use; test_first_candidates]
+# pages: in the second level of the TLB [fact: Intel cores since 2015; test_a_pass_over_many_pages_finds_none_again]
 ALL_PAGES = 1536
-WALK = 120.0  # cycles: a miss there, in a virtual machine [measured: cpu-products; test_first_candidates]
+# cycles: a miss there, in a virtual machine [measured: cpu-products; test_a_pass_over_many_pages_finds_none_again]
+WALK = 120.0
 MEET = 1e-6  # seconds: a barrier between cores [estimate; test_first_candidates]
 
 

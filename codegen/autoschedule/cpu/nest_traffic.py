@@ -25,7 +25,7 @@ SHARE = 0.75  # share: of a cache that one tile may count on [measured: cpu-nest
 SHARED = 0.05
 # share: of the cost of a fetched byte, for a byte that leaves for an outer cache [measured: cpu-nests; test_first_candidates]
 VICTIMS = 0.15
-STREAMS = 16  # streams: that the hardware prefetches at once [measured: cpu-nests; test_first_candidates]
+STREAMS = 16  # streams: that the hardware prefetches at once [measured: cpu-nests; test_few_rows_are_followed_at_once]
 RUN = 30.0  # cycles: until the first cache lines of a stream arrive [measured: cpu-nests; test_first_candidates]
 # cycles per byte: the most that beginning streams costs, because short ones overlap [measured: cpu-nests;
 # test_first_candidates]
