@@ -3,10 +3,12 @@
 RESOURCES  A worker that measures declares a resource: `measure=1`, for GPUs `gpu=1`, or one of the target's name. Each
            measurement takes one of it, so a worker with one measures alone, and with one thread it compiles nothing meanwhile.
            Work that compiles asks for `compile` where workers declare that, else it runs anywhere.
+QUIET      Dask's client logs lost connections with tracebacks. Who waits is told in words by the campaign.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from uuid import uuid4
 from ....dsl.errors.run import ExecutorFailed, NoPackage
 from .engine import COMPILE, MEASURE
 
+LOGGERS = ("distributed", "distributed.client")  # those that have levels and handlers of their own (QUIET)
 _PATIENCE = 60.0  # seconds to wait for a scheduler that is started again
 _NEWS = 2.0  # seconds for which what the scheduler said of its workers is believed
 
@@ -33,6 +36,8 @@ class DaskEngine:
             from distributed import Client  # type: ignore[import-not-found]
         except ImportError:
             raise NoPackage("a cluster's address needs Dask's client", help="pip install 'andiron[cluster]'") from None
+        for name in LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address, self._connect = address, Client
         self._client = self._connected()
         self._submitted: dict[Future[Any], Any] = {}
