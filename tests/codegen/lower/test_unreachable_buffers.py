@@ -66,11 +66,13 @@ def test_lanes_that_share_a_buffer() -> None:
 
 
 def test_streaming_store_to_registers() -> None:
-    lines = "tile n: 1\ntile m: 1\nkeep Y\nmove A with stream"
+    lines = "tile n: 1\ntile m: 1\nkeep Y\nmove A -> register with stream"
     with pytest.raises(InstrMismatch, match="`stream` writes to `dram`, and this line moves `A` to registers") as e:
         lowered(COPY, lines)
     assert e.value.span is not None
-    assert e.value.span.source.line(e.value.span.line).strip() == "move A with stream"
+    assert e.value.span.source.line(e.value.span.line).strip() == "move A -> register with stream"
+    with pytest.raises(InstrMismatch, match="`stream` cannot copy `A`"):  # an open memory is one that `stream` writes to
+        lowered(COPY, lines.replace(" -> register", ""))
     x, d = np.arange(4, dtype="i4"), np.ones((12, 2), "f4")
     np.testing.assert_array_equal(
         result(COPY, lines.removesuffix(" with stream"), A=x, D=d), 3 - x[:, None] * np.ones((1, 2), "f4")

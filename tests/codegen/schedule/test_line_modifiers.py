@@ -186,7 +186,7 @@ def test_no_modifier_does_nothing_in_silence(place: str) -> None:
             "`as` does not apply to a tensor that is computed where",
             "leave it out",
         ),
-        ("gemm", "tile m: 4, n: 4 / keep C swizzle", "registers have no `swizzle`", "follows from the tiles below"),
+        ("gemm", "tile m: 4, n: 4 / keep C in register swizzle", "registers have no `swizzle`", "follows from the tiles below"),
         ("gemm", "tile m: 4, n: 4 / keep C by shuffle", "no line below distributes the reduction of `C`", "`k`: `-> lane`"),
         ("gemm", "tile m: 4, n: 4 / keep C by atomic", "`by atomic` is for the tile that distributes", "-> core by atomic"),
         (

@@ -104,7 +104,7 @@ def test_what_is_fetched_again_costs():
     """Columns by all rows at once walk memory in short runs; strips of them in long ones. Lanes across rows gather."""
     ctx, _, works = launch("col_sum", {"M": 4096, "N": 65536})
     ways = nest_candidates(ctx, works, rule_lines(ctx, works))
-    short = [w.cost.seconds for w in ways if w.about.startswith("j: 8 -> core")]
+    short = [w.cost.seconds for w in ways if w.about.startswith("j: 16 -> core")]
     assert short
     assert min(short) > 1.5 * ways[0].cost.seconds
     ctx, _, works = launch("row_sum", {"M": 4096, "N": 4096})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.gpu import one_pass
+from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.one_pass import PassNest, pass_nest
 from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
@@ -126,7 +126,7 @@ def test_a_pass_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ranked.append(computations)
         return pass_nest(ctx, computations)
 
-    monkeypatch.setattr(one_pass, "pass_nest", counted)
+    monkeypatch.setattr(one_pass_choice, "pass_nest", counted)
     compiled("attention", "sm_80", CASES["attention"])
     assert len(ranked) == 1
 
