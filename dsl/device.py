@@ -174,6 +174,10 @@ class Device:
     def memory(self, name: str) -> Memory:
         return self._memories[name]
 
+    def is_register(self, memory: str) -> bool:
+        """Whether a memory is private to the innermost units."""
+        return self.memory(memory).level == self.levels[-1].name
+
     def limit(self, name: str, default: float | None = None) -> float | None:
         return self._limits.get(name, default)
 

@@ -116,8 +116,7 @@ def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -
     """Whether the line names the slot's memory, or leaves it open and asks for nothing that the memory cannot have."""
     if line.memory is not None or slot.level is None:
         return line.memory in (None, slot.level)
-    register = device.memory(slot.level).level == device.levels[-1].name
-    return asks_for_registers(device, line) in (None, register)
+    return asks_for_registers(device, line) in (None, device.is_register(slot.level))
 
 
 def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[str, str], ...]]:

@@ -99,7 +99,7 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     if block_machine(device) is None:
         together = _together(op, kept, precomputed_operands(op, device) - kept)
         return together is not None and one_pass_lines(device, together) is not None
-    together = in_one_launch(op)
+    together = _together(op, kept, frozenset())
     ranked = rank_pass(ctx, together) if together is not None else None
     if ranked is None:
         return False

@@ -184,4 +184,4 @@ class LoweringContext:
 
     def register(self, memory: str) -> bool:
         """Is this memory private to the innermost units?"""
-        return self.device.memory(memory).level == self.innermost
+        return self.device.is_register(memory)

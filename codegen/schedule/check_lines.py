@@ -54,7 +54,7 @@ def check_lines(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics) 
 class _Lines:
     def __init__(self, op: Op, device: Device, diagnostics: Diagnostics) -> None:
         self.op, self.device, self.diagnostics = op, device, diagnostics
-        self.registers = frozenset(m.name for m in device.memories if m.level == device.levels[-1].name)
+        self.registers = frozenset(m.name for m in device.memories if device.is_register(m.name))
         self.reductions = {s.target: set(s.reduction.indices) for s in op.statements if s.reduction}
 
     def block(self, lines: tuple, state: _State) -> None:

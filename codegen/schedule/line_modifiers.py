@@ -125,7 +125,7 @@ def asks_for_registers(device: Device, line: syntax.Move | syntax.Keep) -> bool 
         return False
     named = [w for m in line.modifiers if m.name == "with" for w in m.words] if isinstance(line, syntax.Move) else []
     into = {i.operand(i.statement.target).memory for w in named for i in device.instrs_named(w)}
-    registers = {device.memory(m).level == device.levels[-1].name for m in into}
+    registers = {device.is_register(m) for m in into}
     return registers.pop() if len(registers) == 1 else None
 
 

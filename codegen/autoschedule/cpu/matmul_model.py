@@ -254,9 +254,10 @@ def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr
 
 def square_transpose(device: Device, copy: Computation, both: set[str], cores: Level) -> InstrMatch | None:
     """The instruction of a core that transposes a square in registers, for a copy that exchanges two indices."""
-    held = {m.name for m in device.memories if m.level == device.levels[-1].name}
     found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := best_match(i, copy)) is not None]
-    whole = [m for m in found if {x for _, x in m.index} == both and all(o.memory in held for o in m.instr.operands)]
+    whole = [
+        m for m in found if {x for _, x in m.index} == both and all(device.is_register(o.memory) for o in m.instr.operands)
+    ]
     return max(whole, key=lambda m: m.score, default=None)
 
 

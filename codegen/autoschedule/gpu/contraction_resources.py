@@ -34,7 +34,7 @@ STEP = 16  # instructions: of a warp for an iteration of the reduction loop [est
 @dataclass(frozen=True)
 class BlockWalk:
     """The iteration of blocks over the problem: tiles along m and n, the `part` of the reduction of a block, its `steps` along
-    k and `iterations` over the leaf's k, in all iterations of the outer loops and in `each`. A compiler overlaps
+    k and `iterations` over the leaf's k, in all iterations of the outer `loops` and in `each`. A compiler overlaps
     `overlapped_iterations` of these; `share` is the part of a tile that is live, by axis.
 
     Bytes of all blocks: stores (`out`), reads for each result (`epilogue`), and the parts of a split reduction, which are
@@ -46,6 +46,7 @@ class BlockWalk:
     blocks: Any
     part: Any
     steps: Any
+    loops: Any
     each: Any
     iterations: Any
     overlapped_iterations: Any
@@ -72,6 +73,7 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
         blocks=batch * tiles_m * tiles_n * splits,
         part=part,
         steps=deep * loops,
+        loops=loops,
         each=each,
         iterations=each * loops,
         overlapped_iterations=ahead,
@@ -114,7 +116,6 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
     # of what is computed at length, no load is taken to be ahead
     waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)
-    begun = w.iterations / w.each  # pipelines: each iteration of the outer loops begins one, and waits for its first loads
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
@@ -129,7 +130,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         l2_bytes=_near(nest, t, w) * w.steps * w.blocks + asked,
         dram_bytes=_far(nest, t, sizes, w) + stored,
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
-        rounds=1 + np.where(waits, np.maximum(begun, 1 + w.steps / 2), begun),
+        # each iteration of the outer loops begins a pipeline, and waits for its first loads
+        rounds=1 + np.where(waits, np.maximum(w.loops, 1 + w.steps / 2), w.loops),
         launches=1 + split,
         stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations) + o.addresses * w.steps,
         exposed=exposed + addressing,
@@ -372,9 +374,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
         result = np.where(
             nest.result.fits(t, _operands(nest, t).stage * t["stages"]), 2 * live * nest.result.access.dtype.bytes, 0
         )
-    loops = w.iterations / w.each
     # the last step loads what it began with once more (`pipelining.cross_loop`)
-    again = np.where(w.steps > loops, (t["sets"] - 1) * loops, 0)
+    again = np.where(w.steps > w.loops, (t["sets"] - 1) * w.loops, 0)
     more = np.where(w.steps > t["stages"], t["stages"] - 1, 0) * again_loaded
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
