@@ -4,6 +4,7 @@
     ROOT/building/<random>/  an entry that is being built; renamed into place when complete
     ROOT/zig/                the packaged compiler's own cache (its runtime library, built at its first use)
     ROOT/locks/<xx>          locked while an entry is built, so that several processes do not build the same one
+    ROOT/locks/bytes         how many bytes the entries have, or more; locked while that is changed
 
 ATOMIC     An entry is a folder renamed into place, so it exists completely or not at all; a killed process leaves only
            a folder in `building`, swept after an hour.
@@ -11,7 +12,8 @@ CHECKED    `get` compares sizes and hashes with `entry.json`, and that with its 
            with a note, and built again.
 TRUSTED    Nothing is taken from a folder that others may write, or from a file of theirs (`trust.py`).
 BOUNDED    Above the limit the entries unused for longest go. The time of use is the modification time of `entry.json`,
-           set at each use, because systems need not record access times.
+           set at each use, because systems need not record access times. Entries are looked through only where their
+           bytes may be above the limit: all processes add what they write to one sum, and looking through sets it right.
 NEVER_FATAL A folder that cannot be written or trusted is replaced by a temporary one for this process, with one warning. One
            that vanishes is created again.
 """
@@ -39,6 +41,7 @@ from .trust import close_to_others, folder_fault, others_can_write
 LIMIT = 1 << 30  # bytes, unless ANDIRON_CACHE_LIMIT says otherwise
 _STALE = 3600.0  # seconds after which a folder in `building` belongs to nobody
 _OURS = ("entries", "building", "locks", "zig")  # what `clear` may remove: the folder may be shared with others
+_KEPT = 0.9  # share of the limit that the entries which stay may have, so that not each new one makes others go [estimate]
 _PATIENCE = 60.0  # seconds to wait for another process that builds the same entry, before building it as well
 
 
@@ -171,7 +174,7 @@ class Cache:
         entry = read_record(target)
         if entry is None:
             raise OSError(f"the cache entry {target} vanished as it was made")
-        self._bound(root, keep=key)
+        self._bound(root, entry)
         return entry
 
     def _fill(self, folder: Path, key: str, make: Callable[[Path], dict[str, Any]]) -> None:
@@ -204,20 +207,32 @@ class Cache:
             shutil.rmtree(self.root / name, ignore_errors=True)
         return len(found), sum(e.bytes for e in found)
 
-    def _bound(self, root: Path, keep: str) -> None:
+    def _bound(self, root: Path, entry: CacheEntry) -> None:
         """BOUNDED, and sweeps what killed processes left."""
         for left in folders(root / "building"):
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > _STALE:
                     shutil.rmtree(left, ignore_errors=True)
+        record = root / "locks" / "bytes"
+        with _lock(record):
+            total = _number_in(record)
+            if total is not None and total + entry.bytes <= self.limit:
+                total += entry.bytes
+            else:
+                total = self._evict(root, entry)
+            with suppress(OSError):
+                record.write_text(str(total), encoding="ascii")
+
+    def _evict(self, root: Path, keep: CacheEntry) -> int:
+        """BOUNDED. How many bytes are left."""
         found = sorted(entries_of(root), key=lambda e: e.used)
         total = sum(e.bytes for e in found)
+        least = self.limit if total <= self.limit else _KEPT * self.limit
         for entry in found:
-            if total <= self.limit:
-                return
-            if entry.key != keep:
+            if total > least and entry.key != keep.key:
                 _discard(root, entry.path)
                 total -= entry.bytes
+        return total
 
     def _root(self) -> Path:
         """Where new entries go: the root, or the temporary folder when the root cannot be written."""
@@ -301,6 +316,14 @@ def _discard(root: Path, folder: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+def _number_in(path: Path) -> int | None:
+    """None where nobody has written one."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 def _can_write(root: Path, size: int) -> bool:

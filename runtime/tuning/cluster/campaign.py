@@ -41,7 +41,7 @@ class Campaign:
     watch: Callable[[Campaign], None] = lambda _: None
     stopped: str = ""
     began: float = field(default_factory=time.monotonic)
-    _next: int = 0
+    _beginning: bool = False
 
     def __post_init__(self) -> None:
         """ONCE"""
@@ -121,6 +121,13 @@ class Campaign:
     # ------------------------------------------------------------ AHEAD
 
     def _changed(self) -> None:
+        if not self._beginning:  # a task that ends as it begins calls this again
+            self._beginning = True
+            self._begin()
+            self._beginning = False
+        self.watch(self)
+
+    def _begin(self) -> None:
         slots = self.engine.slots(COMPILE) + 2 * self.engine.slots(MEASURE)
         open_runs = sum(r.state in ("compiling", "measuring") for r in self.distinct)
         for r in self.distinct:
@@ -129,4 +136,3 @@ class Campaign:
                 r.state = "compiling"
                 r.start(*known, self._dispatcher, self.database, self._changed)
                 open_runs += not r.ended
-        self.watch(self)

@@ -11,7 +11,9 @@ import time
 import warnings
 
 import pytest
+from andiron.runtime.storage import cache as cache_module
 from andiron.runtime.storage.cache import Cache, default_root, key_of
+from andiron.runtime.storage.cache_entry import entries_of
 
 
 def maker(text="hello", calls=None):
@@ -100,6 +102,22 @@ def test_an_entry_larger_than_the_limit_is_kept_while_it_is_the_newest(tmp_path)
     assert (entry.path / "file").exists()
     cache.get_or_make("b", maker("y" * 100))
     assert [e.key for e in cache.entries()] == ["b"]
+
+
+def test_entries_are_looked_through_only_where_the_limit_may_be_passed(tmp_path, monkeypatch):
+    """Else each new entry of a cache with thousands takes seconds. Two processes add to one sum."""
+    looked = []
+    monkeypatch.setattr(cache_module, "entries_of", lambda root: looked.append(root) or entries_of(root))
+    one, other = Cache(tmp_path, limit=1000), Cache(tmp_path, limit=1000)
+    for i in range(10):
+        (one, other)[i % 2].get_or_make(f"{i}", maker("x" * 100))
+    assert len(looked) == 1
+    one.get_or_make("10", maker("x" * 100))
+    assert len(looked) == 2
+    assert sum(e.bytes for e in one.entries()) == 900
+    (tmp_path / "locks" / "bytes").write_text("no number")
+    other.get_or_make("11", maker("x" * 100))
+    assert len(looked) == 4  # `entries` above is one
 
 
 def test_clear(tmp_path):
