@@ -1,5 +1,7 @@
 """Measures candidates alternately, so that disturbances of the machine affect all; slow ones are dropped.
 
+DISTURBED   A round in which the original schedule is several times slower than at best does not count. It would tell those
+            that left earlier from the others: their samples are all of a quiet machine.
 CUT_SHORT   A sample may take ten times as long as the best one; then its process is ended, and a new one continues without it.
 FALLING     After some rounds the fastest sample of a candidate must come near the fastest of all.
 INTERVALS   A candidate that is surely slower than the leader is dropped: the interval of the ratio of their times is above 1.
@@ -23,6 +25,9 @@ ROUNDS = 20
 SAMPLE = 2e-3  # seconds of calls that make a burst: short ones find the moments in which little else is going on
 # After so many rounds, so many times the best. One sample says too little: the best candidate is disturbed now and then.
 _FALLING = ((2, 4.0), (3, 2.0), (6, 1.4), (10, 1.15))
+_DISTURBED = (
+    3.0  # times its best: rounds in which all take ten times as long are left out, noise of a busy machine is not [tried]
+)
 _PATIENCE, _LEAST = 10.0, 2.0  # CUT_SHORT: times the best; seconds that are always given
 CUT_SHORT = "cut short: much slower than the best"  # what is said of such a candidate
 GAIN = 1.02  # SURELY: as much faster at least
@@ -53,6 +58,7 @@ def race(
     alive = [t for t in trials if not t.rejected]
     counts = {t.number: max(1, int(SAMPLE / max(t.first, 1e-9))) for t in alive}
     for turn in range(ROUNDS):
+        taken: list[Trial] = []
         for t in alive if turn % 2 == 0 else alive[::-1]:
             if time.monotonic() > deadline and (turn or t is not base):
                 return False
@@ -64,7 +70,11 @@ def race(
                 t.reject(error.verdict, CUT_SHORT if error.late else str(error))
                 continue
             t.samples.append(took)
+            taken.append(t)
             counts[t.number] = max(1, min(1 << 16, int(SAMPLE / max(took, 1e-9))))
+        if base in taken and base.samples[-1] > _DISTURBED * min(base.samples):
+            for t in taken:
+                t.samples.pop()
         alive = still_racing([t for t in alive if not t.rejected], base, turn + 1)
         lead(alive, turn + 1)
         if len(alive) < 2:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 
+from andiron.runtime.tuning import racing
 from andiron.runtime.tuning.intervals import ratio_interval
 from andiron.runtime.tuning.racing import ROUNDS, still_racing, winner
+from andiron.runtime.tuning.result import Trial
 
 
 class Racer:
@@ -48,6 +51,26 @@ def test_the_best_is_not_dropped_and_time_is_saved():
     assert dropped <= 1
     assert loss / 200 < 0.01
     assert samples < 0.6 * 200 * 10 * ROUNDS
+
+
+class SlowLater:
+    """A worker whose machine takes ten times as long from the 3rd round on, as one that shares its memory with others may."""
+
+    def __init__(self, times):
+        self.times, self.asked = times, [0] * len(times)
+
+    def ask(self, what, number, count, limit):
+        self.asked[number] += 1
+        return self.times[number] * (10.0 if self.asked[number] > 2 else 1.0)
+
+
+def test_rounds_in_which_the_machine_is_slow_do_not_count():
+    """Those that left the race before are not the faster for it."""
+    trials = [Trial(n, "", None, "", None, first=1.0) for n in range(4)]
+    worker = SlowLater([1.0, 0.995, 1.005, 1.3])
+    assert racing.race(worker, trials, lambda t: None, time.monotonic() + 60, lambda alive, turn: None)
+    assert max(t.seconds for t in trials) < 1.4
+    assert winner(trials) is trials[0]
 
 
 def test_a_race_of_two_ends_when_it_is_decided():
