@@ -4,7 +4,7 @@
 
 The second half describes a small machine with blocks, warps and threads, in text, compiles a schedule with shared memory for
 it, and runs the tile program in the interpreter, which looks for races, missing barriers and reads of memory never written.
-There is no code for GPUs in this version; the tile program is what such code will be printed from.
+CUDA, HIP and C++ are printed from such programs; for a machine that exists in text only, this one is as far as it goes.
 """
 
 import andiron
@@ -58,7 +58,7 @@ def title(text):
 module = andiron.loads(OP + CPU_SCHEDULE + SIMT)
 op = module.ops["gemm"]
 rng = np.random.default_rng(0)
-A, B = rng.random((50, 20), dtype=np.float32), rng.random((20, 70), dtype=np.float32)
+A, B = rng.random((34, 11), dtype=np.float32), rng.random((11, 35), dtype=np.float32)
 
 title("the op")
 print(op)

@@ -17,7 +17,6 @@ import importlib
 import io
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -246,12 +245,3 @@ def test_names_that_the_architecture_places_are_in_their_files():
         if not re.search(defined.format(name), (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert missing == []
-
-
-def test_the_site_builds(tmp_path):
-    pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
-    pytest.importorskip("material", reason="the extra `docs` is not installed")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", tmp_path / "site"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "site" / "tutorial" / "index.html").exists()

@@ -27,6 +27,7 @@ def site(tmp_path_factory) -> Path:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", folder]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "tutorial" / "index.html").exists()
     return folder
 
 

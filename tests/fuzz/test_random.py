@@ -21,23 +21,23 @@ from .runner import Summary
 CASES = int(os.environ.get("FUZZ", "0"))
 FIRST = int(os.environ.get("FUZZ_FROM", "250"))
 BATCH = 25
-# how many seeds of each kind are run where: of the schedules of all kinds the interpreter runs about 325
+# how many seeds of each kind are run where: of the schedules of all kinds the interpreter runs about 200
 COUNTS = {
-    ("schedule", "interpreter"): 400,
-    ("op", "interpreter"): 100,
+    ("schedule", "interpreter"): 200,
+    ("op", "interpreter"): 50,
     ("device", "interpreter"): 50,
-    ("schedule", "native"): 50,
+    ("schedule", "native"): 25,
     ("op", "native"): 25,
     ("schedule", "emulate"): 25,
-    ("wide-schedule", "interpreter"): 75,
+    ("wide-schedule", "interpreter"): 50,
     ("wide-device", "interpreter"): 25,
     ("wide-op", "interpreter"): 25,
-    ("product", "interpreter"): 50,
+    ("product", "interpreter"): 25,
     ("wide-schedule", "native"): 25,
     ("wide-device", "native"): 25,
     ("product", "native"): 25,
     ("product", "emulate"): 25,
-    ("schedule", "fed-back"): 75,
+    ("schedule", "fed-back"): 50,
     ("wide-schedule", "fed-back"): 25,
     ("device", "fed-back"): 25,
     ("product", "fed-back"): 25,
@@ -53,7 +53,7 @@ def batches(*hows: str) -> list[tuple[str, str, int]]:
         (kind, how, n)
         for (kind, how), count in COUNTS.items()
         if how in hows
-        for n in range((CASES * count // 400 if CASES else count) // BATCH)
+        for n in range((CASES * count // 200 if CASES else count) // BATCH)
     ]
 
 

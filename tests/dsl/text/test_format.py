@@ -354,7 +354,7 @@ def test_expressions_read_back(tree):
     assert repr(parse_text(text).declarations[0].body[0].value) == repr(tree), format_node(tree)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(languages, tuples(declarations))
 def test_declarations_read_back(language, trees):
     text = format_node(s.File(trees, Source("<string>", ""), language))

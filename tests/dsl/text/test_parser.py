@@ -263,7 +263,7 @@ def test_sketches_parse(name):
 
 def test_twice_as_many_lines_are_twice_the_work():
     text = (HERE / "sketches.sched").read_text() + LINEAR + CONV + DEVICE
-    text *= 2500 // text.count("\n") + 1
+    text *= 1000 // text.count("\n") + 1
     parse_text("")
     once, twice = calls(lambda: parse_text(text)), calls(lambda: parse_text(2 * text))
     assert once < 600 * text.count("\n")
