@@ -39,9 +39,8 @@ from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from .default_nests import cores_and_lanes
 
 VECTORS = 2  # vectors: of rows, side by side [tried; test_lines_of_attention]
-KEYS = 64  # keys: of an iteration [tried; test_lines_of_attention]
-FEW_REGISTERS = 16  # registers: with so many, tiles are half as high [tried; test_lines_of_attention]
-HIGH = 8  # rows of a register tile: of keys, or of features [tried; test_lines_of_attention]
+KEYS = 64  # keys: of an iteration, or a few more for whole register tiles [tried; test_lines_of_attention]
+HIGH = 8  # rows of a register tile: of keys or of features, where there are registers for as many [tried; test_lines_of_attention]
 KEYS_A_FEATURE = 8  # keys: for each feature, for a pass to pay [measured: online; test_limits]
 ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_limits]
 
@@ -64,17 +63,18 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lin
     if known[last] < width or known[found.key] < least or 0 in known.values():
         return None
     across = VECTORS * width
-    high = HIGH if registers[0] > FEW_REGISTERS else HIGH // 2
+    high = min(HIGH, max(1, (registers[0] - VECTORS - 1) // VECTORS))  # beside a row of operands and one that is broadcast
+    keys = -(-KEYS // high) * high
     staged = _staged(found)
     cells = [prod(known[i] for i in axes if i not in found.rows) for _, axes in staged]
     cells += [prod(known[i] for i in found.features(w)) for w in found.products]
-    cells += [KEYS] * (len(found.scores) + len(found.values))
+    cells += [keys] * (len(found.scores) + len(found.values))
     need = sum(cells) * across * dtype.bytes
     near = (m for m in device.memories if m.level == cores.name and m.capacity and need <= ROOM * m.capacity)
     memory = min(near, key=lambda m: m.capacity or 0, default=None)
     if memory is None:
         return None
-    return _lines(device, found, cores.name, lane.name, memory.name, across, high, staged)
+    return _lines(device, found, cores.name, lane.name, memory.name, across, high, keys, staged)
 
 
 def _staged(found: OnePass) -> list[tuple[str, tuple[str, ...]]]:
@@ -96,6 +96,7 @@ def _lines(
     memory: str,
     across: int,
     high: int,
+    keys: int,
     staged: list[tuple[str, tuple[str, ...]]],
 ) -> Lines:
     register, last = device.memories[-1].name, found.rows[-1]
@@ -113,7 +114,7 @@ def _lines(
     lines += [move_with_layout(tensor, memory, rows_last(axes)) for tensor, axes in staged]
     lines += [kept(w, register) for w in (found.statistic, *found.sums)]
     lines += [kept(w, memory) for w in found.products]
-    lines.append(tile_text((found.key, KEYS), modifiers=modifier("online")))
+    lines.append(tile_text((found.key, keys), modifiers=modifier("online")))
     for w in found.scores:
         loop = [tile_text((i, 1)) for i in w.reduced]
         inner = (tile_text((found.key, high)), syntax.Keep((name_of(w, found),), register), *loop, vector, syntax.Compute())
