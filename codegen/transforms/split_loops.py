@@ -2,8 +2,9 @@
 
 for j < n: if (16 j + 16 <= N) whole else edge      -->      for j < N / 16: whole; for N / 16 <= j < n: edge
 
-The first loop then has no test. That is worth most if few instructions stand between two cache lines: a processor executes a
-fixed number of instructions ahead, and the test of an edge, which is true once a row, is one of them in each iteration.
+The first loop then has no test. A choice around it that is the same in all iterations goes before the loops. That is worth
+most if few instructions stand between two cache lines: a processor executes a fixed number of instructions ahead, and the test
+of an edge, which is true once a row, is one of them in each iteration.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def _loop(s: For, facts: Assumptions) -> tuple[Stmt, ...]:
     if s.step.constant != 1 or s.unroll == 0:
         return (s,)
     named = {s.var, *(x.var for x in lets if isinstance(x, Let))}
+    if all(named.isdisjoint(c.variables()) for c in choice.conds):
+        return _chosen_before(s, tuple(lets), choice, facts)
     turning = [c for c in choice.conds if not named.isdisjoint(c.variables())]
     end = _end(turning[0], s) if len(turning) == 1 else None
     if end is None or not named.isdisjoint(end.variables()):
@@ -49,6 +52,12 @@ def _loop(s: For, facts: Assumptions) -> tuple[Stmt, ...]:
     rest = tuple(c for c in choice.conds if c is not turning[0])
     whole = (replace(choice, conds=rest),) if rest else choice.body
     return replace(s, stop=middle, body=(*lets, *whole)), replace(s, start=middle, body=(*lets, *choice.orelse))
+
+
+def _chosen_before(s: For, lets: tuple[Stmt, ...], choice: If, facts: Assumptions) -> tuple[Stmt, ...]:
+    """A choice that is the same in all iterations is made before them, where a loop of one of its branches can be split."""
+    body, other = (_loop(replace(s, body=(*lets, *branch)), facts) for branch in (choice.body, choice.orelse))
+    return (replace(choice, body=body, orelse=other),) if max(len(body), len(other)) > 1 else (s,)
 
 
 def _end(cond: Expr, s: For) -> Expr | None:

@@ -40,7 +40,7 @@ from .default_nests import cores_and_lanes
 
 VECTORS = 2  # vectors: of rows, side by side [tried; test_lines_of_attention]
 KEYS = 64  # keys: of an iteration, or a few more for whole register tiles [tried; test_lines_of_attention]
-HIGH = 8  # rows of a register tile: of keys or of features, where there are registers for as many [tried; test_lines_of_attention]
+HIGH = 8  # rows of a register tile: of keys or of features, where registers allow as many [tried; test_lines_of_attention]
 KEYS_A_FEATURE = 8  # keys: for each feature, for a pass to pay [measured: online; test_limits]
 ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_limits]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from andiron.codegen.ir.tile_ir import Alloc, For, If, Stmt, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.values import Masked, walk
 
 TEXT = """
@@ -69,3 +71,29 @@ def test_right(name: str, n: int) -> None:
     want = x.max(1, initial=-np.inf) if op.name == "top" else x + x
     for cores in (1, 3):
         np.testing.assert_array_equal(interpret(prog, {"X": x}, finite={"cores": cores})["Y"], want)
+
+
+def test_a_choice_of_an_outer_loop_is_made_before_the_loop_is_parted() -> None:
+    """Rows see the keys up to their own: whole tiles have neither the test of the features' edge nor that of the diagonal."""
+    text = """
+    import std.devices.cpu
+    op seen[N, D](p: f32[N, N], v: f32[N, D]) -> (Y: f32[N, D]):
+        Y[i, d] = sum(t where t <= i) p[i, t] * v[t, d]
+    schedule s for seen:
+        tile i: 16 -> core
+        tile d: 6
+        keep Y in register
+        tile t: 1
+        tile i: 1 -> lane
+        compute
+    """
+    mod = loads(dedent(text))
+    for n, d in ((48, 8), (1, 1), (0, 3), (33, 13)):
+        op = specialise(mod.ops["seen"], {"N": n, "D": d})
+        prog = compile_program(mod, op, mod.schedules["s"], mod.devices["cpu:avx2"]).program
+        found = neighbouring_loops(prog.launches[0].body)
+        assert n != 48 or any(not guarded(first.body) and guarded(rest.body) for first, rest in found)
+        rng = np.random.default_rng(n)
+        p, v = rng.integers(-3, 4, (n, n)).astype("f4"), rng.integers(-3, 4, (n, d)).astype("f4")
+        (got,) = interpret(prog, {"p": p, "v": v}, finite={"cores": 2}).values()
+        np.testing.assert_array_equal(got, np.tril(p) @ v)
