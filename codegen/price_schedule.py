@@ -13,13 +13,10 @@ from typing import Any
 from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.op import Op
-from .autoschedule.access_model import AccessProblem
-from .autoschedule.cpu import matmul, matmul_cost, nest_cost
-from .autoschedule.cpu.read_blocking import read_blocking
+from .autoschedule.cpu.price_lines import price_lines
 from .autoschedule.launches import launches_of_schedule
 from .autoschedule.machine_model import core_machine
 from .autoschedule.rank import block_candidates
-from .autoschedule.representative_sizes import typical_extent, typical_sizes
 from .lower.lowering_context import LoweringContext
 from .plan.computations import Computation
 from .schedule.candidate import Cost, Lines
@@ -50,11 +47,4 @@ def _launch(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
     cpu = core_machine(ctx.device)
     if cpu is None:
         return next((c.cost for c in block_candidates(ctx, computations, lines)), None) if lines else None
-    product = matmul.sample_problem(ctx.device, computations[0], ctx.shapes) if len(computations) == 1 else None
-    if product is not None and (blocking := read_blocking(product[1], cpu.outer.name, lines)) is not None:
-        p = product[1]
-        return matmul_cost.seconds(p, cpu, blocking, {i: typical_extent(e) for i, e in p.extents.items()})
-    if any(isinstance(x, syntax.Keep) and x.block for x in lines):
-        return None  # a nest within the nest, as in one pass over the keys of an attention
-    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
-    return nest_cost.seconds(ctx, cpu, problems, lines, typical_sizes(problems))
+    return price_lines(ctx, cpu, computations, lines)

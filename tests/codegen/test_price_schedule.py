@@ -52,3 +52,17 @@ def test_a_text_has_the_price_of_its_candidate(name, device, sizes):
         (decl,) = parse(Source("x", compile_program(OPS, op, c.schedule, on).schedule)).declarations
         assert price_schedule(op, on, decl, OPS).seconds == pytest.approx(c.seconds)
     assert listed
+
+
+@pytest.mark.parametrize(
+    ("lines", "sizes"),
+    [("tile k: 64\nauto", {"M": 256, "N": 3, "K": 700}), ("tile n: 64 -> core\nauto", {}), ("auto\ntile m: 4\nauto", {})],
+)
+def test_a_product_with_some_written_lines_has_the_price_of_its_text(lines, sizes):
+    """It was priced as the nest that the lines were put into, with the sizes that a reader of its own found in them."""
+    text = "schedule s for gemm:\n" + "".join(f"    {x}\n" for x in lines.split("\n"))
+    (written,) = parse(Source("x", text)).declarations
+    op, on = specialise(OPS.ops["gemm"], {**{i: SIZES[i] for i in "MNK"}, **sizes}), OPS.device("cpu:avx2")
+    for c in islice(candidate_schedules(op, on, written, OPS), 2):
+        (decl,) = parse(Source("x", compile_program(OPS, op, c.schedule, on).schedule)).declarations
+        assert price_schedule(op, on, decl, OPS).seconds == pytest.approx(c.seconds)

@@ -15,9 +15,10 @@ FITTED    The author's numbers stay. A candidate's number around one becomes a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from ....dsl import syntax
 from ....dsl.device import Device
@@ -28,12 +29,9 @@ from ...plan.computations import Computation, computation_extents
 from ...schedule.candidate import Candidate, Cost, Lines
 from ..constraints import constant_size, filled_line, slot_of, suits
 from ..line_builders import resize_panels
-from ..representative_sizes import typical_extent
 from .matmul import blockings, lines_of, sample_problem
-from .matmul_cost import Blocking
-from .matmul_cost import seconds as product_seconds
-from .matmul_model import MatmulModel
 from .nest_space import describe_tiles, nest_schedules
+from .price_lines import price_lines
 
 Price = Callable[[Lines], Cost]
 
@@ -118,49 +116,14 @@ def _products(ctx: LoweringContext, computations: tuple[Computation, ...], rule:
     if found is None:
         return
     cpu, p = found
-    extents = {i: typical_extent(e) for i, e in p.extents.items()}
     for b in dict.fromkeys(blockings(p, cpu)):
-        yield lines_of(p, cpu, b), lambda x, b=b: product_seconds(p, cpu, _blocking(p, b, x, extents), extents)
+        yield lines_of(p, cpu, b), lambda x: price_lines(ctx, cpu, computations, x) or Cost(inf, {})
 
 
 def _nests(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The same for other nests."""
     ways, price = nest_schedules(ctx, computations, rule)
     yield from ((way, price) for way in ways)
-
-
-def _blocking(p: MatmulModel, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
-    """The blocking that corresponds to lines near those of `b`."""
-    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
-    core = {a.index: (constant_size(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
-    inner = {i: [(constant_size(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
-    *outer, last = p.component_indices(p.n)
-    line = outer[-1] if outer else last
-    moved = {x.tensor for x in lines if isinstance(x, syntax.Move)}
-    deep = p.plain_reduced_index if b.kind == "windows" and p.plain_reduced_index is not None else p.k
-    depth = next((n for n in inner.get(deep, ()) if n > 1), None)
-    rows = inner.get(p.m) or [core.get(p.m, sizes[p.m])]
-    tall = core.get(p.m, sizes[p.m])
-    columns = (inner.get(last) or inner.get(p.n) or [b.columns])[-1]
-    match b.kind:
-        case "panels":
-            across = core.get(p.n, sizes[p.n])
-            return replace(
-                b, rows=rows[-1], columns=columns, depth=depth, high=rows[0] if len(rows) > 1 else tall, tall=tall,
-                across=across, pack_wide=p.wide.tensor in moved, pack_narrow=p.narrow.tensor in moved,
-            )  # fmt: skip
-        case "windows":
-            across = core.get(line, p.image[0])
-            return replace(b, rows=rows[-1], high=rows[-1], columns=columns, depth=depth, tall=tall, across=across)
-        case "channels last":
-            tall, high, across = core.get(p.line, 1), core.get(p.m, sizes[p.m]), core.get(p.n, sizes[p.n])
-            depth = next((n for n in inner.get(p.plain_reduced_index or "", ()) if n > p.step), None)
-            columns = (inner.get(p.n) or [b.columns])[-1]
-            return replace(b, rows=rows[-1], high=high, columns=columns, depth=depth, tall=tall, across=across)
-        case "few rows":
-            across = core.get(last, sizes[p.n])
-            return replace(b, rows=rows[-1], high=rows[-1], tall=rows[-1], columns=columns, across=across)
-    return replace(b, rows=rows[-1], high=tall, tall=tall, columns=columns, across=columns)
 
 
 # ---------------------------------------------------------------- MEETING, OPEN

@@ -31,7 +31,7 @@ from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
 from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from ..machine_model import MachineModel, core_machine
-from ..representative_sizes import TYPICAL, typical_extent
+from ..representative_sizes import TYPICAL
 from ..tile_space import depth_blocks, even_tiles, near_equal_tiles, rounded_down
 from .channels_last import channel_blockings, channel_lines
 from .matmul_cost import Blocking, seconds
@@ -52,8 +52,8 @@ def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     if found is None:
         return []
     cpu, p = found
-    sizes = {i: typical_extent(e) for i, e in p.extents.items()}
-    ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
+    costs = ((seconds(p, cpu, b, p.typical_extents), b) for b in dict.fromkeys(blockings(p, cpu)))
+    ranked = sorted(costs, key=lambda x: x[0].seconds)
     return [Candidate(partial(lines_of, p, cpu, b), cost, str(b)) for cost, b in ranked]
 
 

@@ -21,6 +21,7 @@ from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, fused_name, plain_index
 from ...plan.derived_names import StagedCopy
 from ..machine_model import core_level
+from ..representative_sizes import typical_extent
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,11 @@ class MatmulModel:
 
     def fixed_extent(self, index: str) -> int | None:
         return self.extents[index].constant
+
+    @cached_property
+    def typical_extents(self) -> dict[str, int]:
+        """Extents of all indices, at which blockings are priced."""
+        return {i: typical_extent(e) for i, e in self.extents.items()}
 
 
 def matmul_of(

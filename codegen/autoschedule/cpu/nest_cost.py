@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import log2, prod
 
+from ...ir.schedule_tree import Node
 from ...lower.lowering_context import LoweringContext
-from ...schedule.candidate import Cost, Lines
+from ...schedule.candidate import Cost
 from ..access_model import AccessModel, AccessProblem
 from ..machine_model import WAKE, MachineModel
 from .matmul_cost import HIDDEN, LOAD, STORE
@@ -52,18 +53,18 @@ PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests; test_
 
 
 def seconds(
-    ctx: LoweringContext, cpu: MachineModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
+    ctx: LoweringContext, cpu: MachineModel, problems: Sequence[AccessProblem], tree: Node, sizes: Mapping[str, int]
 ) -> Cost:
     """Seconds of one launch, whose computations share its loops; all cores take part if it is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).computation.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
-    nest = costed_nest(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
+    nest = costed_nest(ctx, tree, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
     # Results that are wider than what is computed with, as places are, make vectors of fewer lanes.
     stored = [a.dtype.bytes for p in problems for a in p.writes if nest.vector in a.axes]
     lanes = max(1, (lane.bytes or 1) // max(dtype.bytes, *stored, 1)) if nest.vector else 1
     if stored and max(stored) > dtype.bytes:
-        nest = costed_nest(ctx, lines, sizes, lanes, reduced)
+        nest = costed_nest(ctx, tree, sizes, lanes, reduced)
     written = {a.tensor: a.footprint(sizes) * a.dtype.bytes for p in problems for a in p.writes}
     past = frozenset(t for t, least in nest.streamed.items() if written.get(t, 0) >= least)
     arithmetic = sum(_cycles(p, nest, lanes, past) for p in problems)

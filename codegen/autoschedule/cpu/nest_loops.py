@@ -1,13 +1,12 @@
-"""The loops of a nest, read from schedule lines: the cost model prices lines, whoever wrote them."""
+"""The loops of a nest, read from its schedule tree: the cost model prices trees, whoever wrote their lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....dsl import syntax
+from ...ir.schedule_tree import Keep, Leaf, Move, Node, Tile
 from ...lower.lowering_context import LoweringContext
-from ...schedule.candidate import Lines
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,8 @@ class CostedNest:
     free: bool = True  # lanes lie along no reduced axis
 
 
-def costed_nest(
-    ctx: LoweringContext, lines: Lines, sizes: Mapping[str, int], lanes: int, reduced: frozenset[str]
-) -> CostedNest:
-    """The loops of a launch. Axes that no line cuts are whole."""
+def costed_nest(ctx: LoweringContext, tree: Node, sizes: Mapping[str, int], lanes: int, reduced: frozenset[str]) -> CostedNest:
+    """The loops of a launch. Axes that no tile cuts are whole."""
     lane = ctx.device.levels[-1].name
     now = dict(sizes)
     loops: list[CostedLoop] = []
@@ -45,13 +42,13 @@ def costed_nest(
     kept: dict[str, int] = {}
     streamed: dict[str, float] = {}
     staged: set[str] = set()
-    for x in lines:
+    for x in tree.path():
         match x:
-            case syntax.Tile():
-                unroll = next((m.values[0] for m in x.modifiers if m.name == "unroll" and m.values), None)
+            case Tile():
+                unroll = x.unroll.count if x.unroll is not None else None
                 for a in x.axes:
                     had = now.get(a.index, 1)
-                    size = min(had, int(a.size.value)) if isinstance(a.size, syntax.Num) else had
+                    size = min(had, a.size)
                     if x.level == lane:
                         vector, size = a.index, min(had, lanes)
                         # More lanes than a level has become iterations, except for kept results.
@@ -60,16 +57,17 @@ def costed_nest(
                             loops.append(CostedLoop(a.index, -(-had // most), most, False))
                             had = most
                     trips = -(-had // max(1, size))
-                    straight = x.level == lane or (isinstance(unroll, syntax.Num) and trips <= unroll.value)
+                    straight = x.level == lane or (unroll is not None and trips <= unroll)
                     loops.append(CostedLoop(a.index, trips, size, straight, x.level is not None and x.level != lane))
                     now[a.index] = size
-            case syntax.Keep():
-                kept |= dict.fromkeys(x.tensors, len(loops))
-                streamed |= {t: _least(ctx, m) for t in x.tensors for m in x.modifiers if m.name == "with"}
-            case syntax.Move():
+            case Keep():
+                kept |= dict.fromkeys(x.names, len(loops))
+                if x.instr is not None:
+                    streamed |= dict.fromkeys(x.names, _least(ctx, x.instr))
+            case Move():
                 staged.add(x.tensor)
-            case syntax.Compute() if isinstance(x.instr, str):
-                instr = ctx.device.instrs_named(x.instr)[0]
+            case Leaf(instr=str() as name):
+                instr = ctx.device.instrs_named(name)[0]
                 cycles, leaf = None if instr.accumulate else instr.cycles, True
                 if cycles is None:
                     vector = max(now, key=lambda a: now[a])
@@ -78,7 +76,7 @@ def costed_nest(
     return CostedNest(tuple(loops), vector, kept, streamed, frozenset(staged), cycles, leaf, extent, free)
 
 
-def _least(ctx: LoweringContext, m: syntax.Modifier) -> float:
-    """Bytes of a tensor from which on the instruction that stores it is used."""
-    named = [i for i in ctx.device.instrs if set(m.words) & {i.name, i.family}]
+def _least(ctx: LoweringContext, name: str) -> float:
+    """Bytes of a tensor from which on the instruction, or one of the family, that stores it is used."""
+    named = [i for i in ctx.device.instrs if name in (i.name, i.family)]
     return float(max((o.least for i in named for o in i.operands), default=0))

@@ -24,6 +24,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents, plain_index
+from ...schedule.build_tree import schedule_tree
 from ...schedule.candidate import Candidate, Cost, Lines
 from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
@@ -68,7 +69,7 @@ def nest_schedules(
     problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
     sizes = typical_sizes(problems)
     return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, computations, rule)))), lambda x: seconds(
-        ctx, cpu, problems, x, sizes
+        ctx, cpu, problems, schedule_tree(x), sizes
     )
 
 

@@ -1,82 +1,106 @@
-"""The blocking of a matrix product that schedule lines follow: the inverse of `matmul.lines_of`, whoever wrote the lines."""
+"""The blocking of a matrix product that a schedule tree follows: the inverse of `matmul.lines_of`, whoever wrote the lines.
+
+An index that no tile cuts is one tile of its whole extent, for each core.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ....dsl import syntax
+from ...ir.schedule_tree import Leaf, Move, Node, Tile
+from ..machine_model import MachineModel
+from ..tile_space import round_up
 from .matmul_cost import Blocking
 from .matmul_model import MatmulModel
 
-Cut = dict[str, list[int]]  # of an index, the sizes of its tiles, the outermost first
+
+@dataclass(frozen=True)
+class _Cuts:
+    """The sizes of tiles: those that cores share, and those of the loops of a core, the outermost first. `extents`: of whole
+    indices."""
+
+    shared: Mapping[str, int]
+    loops: Mapping[str, list[int]]
+    extents: Mapping[str, int]
+
+    def of_core(self, index: str) -> int:
+        return self.shared.get(index, self.extents[index])
+
+    def block(self, index: str) -> int:
+        """What a core has of the index at once: its tile, or the first of several loops over it."""
+        loops = self.loops.get(index, [])
+        return loops[0] if len(loops) > 1 else self.of_core(index)
+
+    def innermost(self, index: str) -> int:
+        return self.loops[index][-1] if index in self.loops else self.of_core(index)
+
+    def depth(self, index: str, step: int) -> int | None:
+        """Of a block of a reduced index; None: all of it. Tiles of `step` are the instruction's."""
+        return next((n for n in self.loops.get(index, ()) if n > step), None)
 
 
-def read_blocking(p: MatmulModel, cores: str, lines: Sequence[syntax.Line]) -> Blocking | None:
-    """None where the lines follow none of the nests that `matmul_cost` prices. `cores`: the level that tiles go to."""
-    leaf = lines[-1] if lines else None
-    if not isinstance(leaf, syntax.Compute):
+def read_blocking(p: MatmulModel, cpu: MachineModel, tree: Node, extents: Mapping[str, int]) -> Blocking | None:
+    """None where the tree follows none of the nests that `matmul_cost` prices."""
+    leaf = tree.leaf
+    tiles = [x for x in tree.path() if isinstance(x, Tile)]
+    if not isinstance(leaf, Leaf) or any(a.every is not None for x in tiles for a in x.axes):
         return None
-    cut: Cut = {}
-    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    lanes = cpu.device.levels[-1].name
+    shared = {a.index: a.size for x in tiles if x.level == cpu.outer.name for a in x.axes}
+    loops: dict[str, list[int]] = {}
     for x in tiles:
-        for a in x.axes:
-            if not isinstance(a.size, syntax.Num) or a.every is not None:
-                return None
-            cut.setdefault(a.index, []).append(int(a.size.value))
-    moves = {x.tensor: x for x in lines if isinstance(x, syntax.Move)}
-    try:
-        if leaf.instr is None:
-            dealt = frozenset(a.index for x in tiles if x.level == cores for a in x.axes)
-            return _along_k(p, cut, moves, dealt)
-        if leaf.instr not in (p.instr.name, p.instr.family):
-            return None
-        if p.rows_are_windows:
-            return _channels_last(p, cut)
-        if p.n not in cut or (p.wide.tensor in moves and not p.plain(p.wide) and not _in_panels(moves[p.wide.tensor], p.n)):
-            return _windows(p, cut)
-        return _panels(p, cut, moves)
-    except KeyError:  # an index is not cut where each of these nests cuts it
+        for a in x.axes if x.level is None else ():
+            loops.setdefault(a.index, []).append(a.size)
+    cuts = _Cuts(shared, loops, extents)
+    moves = {x.tensor: x for x in tree.path() if isinstance(x, Move)}
+    if leaf.instr is None:
+        along = {a.index for x in tiles if x.level == lanes for a in x.axes}
+        return _along_k(p, cuts, p.wide.tensor in moves) if along == {p.k} else None
+    if leaf.instr not in (p.instr.name, p.instr.family):
         return None
+    if p.rows_are_windows:
+        return _channels_last(p, cuts)
+    copy = moves.get(p.wide.tensor)
+    if p.plain(p.wide) or (copy is not None and _in_panels(copy, p.n)):
+        return _panels(p, cuts, copy is not None, p.narrow.tensor in moves)
+    return _windows(p, cuts) if copy is not None else None
 
 
-def _panels(p: MatmulModel, cut: Cut, moves: dict[str, syntax.Move]) -> Blocking:
-    rows, columns, deep = cut[p.m], cut[p.n], cut[p.k]
-    high = rows[1] if len(rows) > 2 else rows[0]
-    depth = deep[0] if len(deep) > 1 else None
-    packed = (p.wide.tensor in moves, p.narrow.tensor in moves)
-    return Blocking("panels", rows[-1], columns[-1], depth, high, rows[0], columns[0], *packed)
+def _panels(p: MatmulModel, cuts: _Cuts, pack_wide: bool, pack_narrow: bool) -> Blocking:
+    rows, columns, depth = cuts.innermost(p.m), cuts.innermost(p.n), cuts.depth(p.k, p.step)
+    across = cuts.of_core(p.n)
+    return Blocking("panels", rows, columns, depth, cuts.block(p.m), cuts.of_core(p.m), across, pack_wide, pack_narrow)
 
 
-def _windows(p: MatmulModel, cut: Cut) -> Blocking:
+def _windows(p: MatmulModel, cuts: _Cuts) -> Blocking:
     *others, last = p.component_indices(p.n)
-    rows, lines = cut[p.m], cut[others[-1]] if others else [1]
-    columns = cut[last][-1] if last in cut else -(-p.image[1] // p.lanes) * p.lanes
-    return Blocking("windows", rows[-1], columns, _depth(p, cut), rows[-1], rows[0], lines[0], True, False, lines[-1])
+    rows, columns = cuts.innermost(p.m), round_up(cuts.innermost(last), p.lanes)
+    across, lines = (cuts.of_core(others[-1]), cuts.innermost(others[-1])) if others else (1, 1)
+    return Blocking("windows", rows, columns, _plain_depth(p, cuts), rows, cuts.of_core(p.m), across, True, False, lines)
 
 
-def _channels_last(p: MatmulModel, cut: Cut) -> Blocking:
-    rows, columns = cut[p.m], cut[p.n]
-    tall = cut[p.line][0] if p.line else 1
-    return Blocking("channels last", rows[-1], columns[-1], _depth(p, cut), rows[0], tall, columns[0], True, True)
+def _channels_last(p: MatmulModel, cuts: _Cuts) -> Blocking:
+    rows, columns, depth = cuts.innermost(p.m), cuts.innermost(p.n), _plain_depth(p, cuts)
+    tall = cuts.of_core(p.line) if p.line else 1
+    return Blocking("channels last", rows, columns, depth, cuts.of_core(p.m), tall, cuts.of_core(p.n), True, True)
 
 
-def _along_k(p: MatmulModel, cut: Cut, moves: dict[str, syntax.Move], dealt: frozenset[str]) -> Blocking:
+def _along_k(p: MatmulModel, cuts: _Cuts, packed: bool) -> Blocking:
     """DOTS and FEW ROWS: the indices that cores share tell one from the other."""
     last = p.component_indices(p.n)[-1]
-    if last in dealt:
-        rows = cut[p.m][-1] if p.m in cut else p.fixed_extent(p.m) or 1
-        return Blocking("few rows", rows, cut[last][-1], None, cut[last][0], rows, cut[last][0], False, False)
-    rows = cut[p.m]
-    columns = cut[p.n][-1] if p.n in cut else p.fixed_extent(p.n) or 1
-    packed = p.wide.tensor in moves
-    return Blocking("dots", rows[-1], columns, cut[p.k][0] if packed else None, rows[0], rows[0], columns, packed, False)
+    rows = cuts.innermost(p.m)
+    if last in cuts.shared:
+        across = cuts.of_core(last)
+        return Blocking("few rows", rows, cuts.innermost(last), None, across, rows, across, False, False)
+    columns, high = cuts.innermost(p.n), cuts.of_core(p.m)
+    return Blocking("dots", rows, columns, cuts.depth(p.k, 0) if packed else None, high, high, columns, packed, False)
 
 
-def _depth(p: MatmulModel, cut: Cut) -> int | None:
-    """Of a block of the reduction; its last tile is the step of the instruction."""
-    deep = cut[p.plain_reduced_index] if p.plain_reduced_index is not None else [1]
-    return deep[0] if len(deep) > 1 else None
+def _plain_depth(p: MatmulModel, cuts: _Cuts) -> int | None:
+    """Of a block of the reduced index that both operands have as an axis of its own."""
+    return cuts.depth(p.plain_reduced_index, p.step) if p.plain_reduced_index is not None else None
 
 
-def _in_panels(move: syntax.Move, index: str) -> bool:
-    return any(m.name == "layout" and any(i == index for i, _ in m.maps) for m in move.modifiers)
+def _in_panels(move: Move, index: str) -> bool:
+    return move.layout is not None and any(i == index for i, _ in move.layout.maps)
