@@ -34,6 +34,7 @@ from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open
 from .machine_model import block_machine
 from .one_pass.kept_intermediates import kept_intermediates
+from .rank import extents_at, sample_sizes
 
 
 def launches_of_schedule(
@@ -101,11 +102,12 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
         return together is not None and one_pass_lines(device, together) is not None
     together = _together(op, kept, frozenset())
     ranked = rank_pass(ctx, together) if together is not None else None
-    if ranked is None:
+    if together is None or ranked is None:
         return False
-    apart = []
+    apart, judged = [], [sizes for sizes, _ in sample_sizes(ctx, together)]
     for computations, _ in launches_of(op, device, (), _joined_apart(op, device, ())):
-        launch = apart_launch(ranked, context_of(op, device), computations)
+        own = context_of(op, device)
+        launch = apart_launch(own, computations, extents_at(own, computations, judged))
         if launch is None:
             return False
         apart.append(launch)

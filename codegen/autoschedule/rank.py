@@ -292,14 +292,18 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
 
 def block_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> list[Candidate]:
     """Candidates for a launch, the author's lines among them, the best first; none where no nest is made for it."""
-    found = rank_candidates(ctx, computations, lines)
+    return candidates_of(rank_candidates(ctx, computations, lines), computations[-1].targets[0], lines)
+
+
+def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUTO) -> list[Candidate]:
+    """Ranked candidates for a launch, the author's lines among them, the best first."""
     order = best_candidates(found)
     costs = {r: r.costs([i for x, i, _ in order if x is r]) for r in found}
     out = []
     for n, (r, i, _) in enumerate(order):
         tile, cost = costs[r][i]
         about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
-        report = partial(launch_report, computations[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]])
+        report = partial(launch_report, launch, found, [order[n], *order[:n], *order[n + 1 :]])
         out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report))
     return out
 

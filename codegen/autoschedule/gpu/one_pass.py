@@ -35,15 +35,15 @@ from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.leaves.owner_tree import passes, same_rows
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
-from ...schedule.candidate import Lines
 from ..access_model import AccessModel, AccessProblem, operations
+from ..constraints import Named, Slot
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
-from ..tile_space import round_up
+from ..tile_space import Tiles, ceil_div, round_up, useful_share
 from .contraction_resources import STEP, SYNC
-from .cost import ResourceUse
+from .cost import ResourceUse, TileTraffic
 from .operand_layouts import StagedOperand, best_staging
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
@@ -55,13 +55,25 @@ GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
 
 @dataclass(frozen=True, eq=False)
 class PassNest:
-    """A pass by one instruction. `first`, `second`: how it computes the scores, and the product over the keys."""
+    """A pass by one instruction (a `NestModel`). `first`, `second`: how it computes the scores, and the product over the keys.
+
+    slots   one for all lines: an author writes none of a pass, or all of them
+    """
 
     ctx: LoweringContext
     machine: MachineModel
     found: OnePass
     first: InstrMatch
     second: InstrMatch
+    name: str = "one pass"
+    slots: tuple[Slot, ...] = (Slot("", syntax.Tile),)
+
+    def __str__(self) -> str:
+        return self.first.instr.name
+
+    @property
+    def problem(self) -> AccessProblem:
+        return AccessProblem.of(self.product, self.ctx.dtypes)
 
     @property
     def scores(self) -> Computation:
@@ -118,7 +130,7 @@ class PassNest:
 
     # ------------------------------------------------------------ candidates
 
-    def tiles(self) -> dict[str, np.ndarray]:
+    def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         """Rows of a block and of a warp, keys of an iteration, and stages."""
         high, key = self.first.extent(self.row), self.most[self.found.key]
         least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
@@ -134,14 +146,14 @@ class PassNest:
         columns = np.array(list(dict.fromkeys(found))).T
         return dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True))
 
-    def demand(self, t: dict[str, np.ndarray], n: Mapping[str, int]) -> ResourceUse:
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         """What candidates ask for those extents."""
         machine = self.machine
-        rows, key, deep, wide = n[self.row], n[self.found.key], n[self.inner], n[self.feature]
-        batch = prod(n[i] for i in self.found.rows[:-1])
+        rows, key, deep, wide = sizes[self.row], sizes[self.found.key], sizes[self.inner], sizes[self.feature]
+        batch = prod(sizes[i] for i in self.found.rows[:-1])
         groups, lanes = t["bi"] // t["wi"], machine.lanes
-        blocks = batch * -(-rows // t["bi"])
-        turns = -(-key // t["bt"])
+        blocks = batch * ceil_div(rows, t["bi"])
+        turns = ceil_div(key, t["bt"])
         first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
         second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
@@ -149,8 +161,9 @@ class PassNest:
         computed = sum(operations(w.value, w) for w in (*self.found.values, self.found.statistic, *self.found.sums))
         computed += 2 + sum(operations(o.value, w) for w in self.found.scores for o in w.outputs)
         scalars = (computed * each + held) * lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
-        fetch, read, once, each_turn = self._staging(t, deep, wide)
-        _, _, held_once, held_each = self._staging(t, *self.widths)
+        fetch, read = self._reads(t, deep, wide)
+        once, each_turn = self._staged_bytes(t, deep, wide)
+        held_once, held_each = self._staged_bytes(t, *self.widths)
         issue = turns * (first + second + fetch + scalars + STEP)
         return ResourceUse(
             blocks=blocks,
@@ -160,8 +173,8 @@ class PassNest:
             pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
-            l2_bytes=blocks * (once + turns * each_turn) + self._written(n),
-            dram_bytes=self.least(n) + 0.0 * blocks,
+            l2_bytes=blocks * (once + turns * each_turn) + self._written(sizes),
+            dram_bytes=self._moved(sizes),
             bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
             rounds=2 + np.where(t["stages"] == 1, turns, 0),
             launches=1,
@@ -169,38 +182,50 @@ class PassNest:
             run=wide,
         )
 
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic:
+        d = self.demand(t, sizes)
+        return TileTraffic(d.dram_bytes, d.l2_bytes, d.staging * d.blocks, 1 - useful_share(sizes[self.row], t["bi"]))
+
     @cached_property
     def _inputs(self) -> tuple[AccessModel, ...]:
         found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
         buffers = {b.name for b in self.ctx.buffers}
         return tuple(a for name, a in found.items() if name in buffers)
 
-    def _written(self, n: Mapping[str, int]) -> float:
+    def _written(self, n: Mapping[str, Any]) -> Any:
         every = (self.found.statistic, *self.found.sums, *self.found.products)
         buffers = {b.name for b in self.ctx.buffers}
         written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
-        return float(sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers))
+        return sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers)
 
-    def least(self, n: Mapping[str, int]) -> float:
+    def least(self, sizes: dict[str, int]) -> float:
+        return self.machine.launch
+
+    def _moved(self, n: Mapping[str, Any]) -> Any:
         """Bytes that must be moved to and from the outermost memory."""
-        return float(sum(a.dtype.bytes * a.footprint(n) for a in self._inputs)) + self._written(n)
+        return sum(a.dtype.bytes * a.footprint(n) for a in self._inputs) + self._written(n)
 
-    def _staging(self, t: dict[str, np.ndarray], deep: int, wide: int) -> tuple:
-        """Of a warp and an iteration: instructions that read operands, and bytes of staging memory. Of a block: bytes that are
-        staged once, and in each iteration."""
-        spans = {self.row: t["bi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
-        own = spans | {self.row: t["wi"]}
-        fetch, read, once, each_turn = 0.0, 0.0, 0.0, 0.0
+    def _reads(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
+        """Of a warp and an iteration: instructions that read operands, and bytes of staging memory."""
+        own = {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
+        fetch, read = 0.0, 0.0
         for s in self.staged:
             m = self.first if self.row in s.access.axes or self.inner in s.access.axes else self.second
             count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
             fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
+        return fetch, read
+
+    def _staged_bytes(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
+        """Of a block: bytes that are staged once, and in each iteration."""
+        spans = {self.row: t["bi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
+        once, each_turn = 0.0, 0.0
+        for s in self.staged:
             elements = s.access.footprint(spans)
             size = (elements + elements / spans[s.inner] * s.pad) * s.access.dtype.bytes
             once, each_turn = (once + size, each_turn) if self.row in s.access.axes else (once, each_turn + size)
-        return fetch, read, once, each_turn
+        return once, each_turn
 
-    def _registers(self, t: dict[str, np.ndarray]) -> np.ndarray:
+    def _registers(self, t: Tiles) -> np.ndarray:
         """Of a lane: the result, scores and what is computed of them, operands of the product, running values."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
         k, wide = self.second.extent(self.found.key), self.widths[1]
@@ -214,7 +239,7 @@ class PassNest:
 
     # ------------------------------------------------------------ lines
 
-    def lines(self, at: dict[str, int]) -> Lines:
+    def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
         every = (found.statistic, *found.sums, *found.products)
         out: list[syntax.Line] = [
@@ -235,7 +260,7 @@ class PassNest:
         out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
         whole = max(m.extent(found.key) for m in (self.first, self.second))  # so that each of both is visited once
         out.append(tile_text((found.key, whole), modifiers=modifier("unroll")))
-        return (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))
+        return tuple(("", x) for x in (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name)))
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
         row = self.most[s.inner]
