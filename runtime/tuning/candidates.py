@@ -31,7 +31,7 @@ def leaves_all_open(schedule: syntax.ScheduleDecl | None) -> bool:
 def leaves_open(request: CompileRequest, place: int) -> bool:
     """Whether one of the request's schedules leaves something open: a line, a size, or the value of a parameter."""
     base = request.schedules[place]
-    return base is None or len(list(_assignments(request, base))) > 1 or _open(request, base)
+    return _leaves_open(request, base, list(_assignments(request, base)))
 
 
 def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
@@ -41,7 +41,7 @@ def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[Can
     """
     base = request.schedules[place]
     choices = list(_assignments(request, base))
-    if base is not None and not leaves_open(request, place):
+    if base is not None and not _leaves_open(request, base, choices):
         raise CannotTune(
             f"schedule `{base.name}` leaves nothing open",
             base.span,
@@ -68,6 +68,10 @@ def _all(
             about = "; ".join(x for x in (said, one.about) if x)
             yield replace(one, about=about), values if one.schedule is base else {}
         ways = left
+
+
+def _leaves_open(request: CompileRequest, base: syntax.ScheduleDecl | None, choices: list[Values]) -> bool:
+    return base is None or len(choices) > 1 or _open(request, base)
 
 
 def _open(request: CompileRequest, base: syntax.ScheduleDecl) -> bool:
