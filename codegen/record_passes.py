@@ -11,7 +11,8 @@ from ..dsl.device import Device
 from ..dsl.op import Op
 from ..dsl.text.format import format_node
 from .ir.printer import show
-from .pipeline import Compilation, CompiledProgram, Pass, compile_program
+from .passes import Compilation
+from .pipeline import CompiledProgram, Pass, compile_program
 from .schedule.build_tree import lines_of
 
 

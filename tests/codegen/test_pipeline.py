@@ -7,7 +7,8 @@ from andiron.codegen import pipeline
 from andiron.codegen.interpret.faults import Fault
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
-from andiron.codegen.pipeline import A_TRY, PASSES, Compilation, Pass, compile_program
+from andiron.codegen.passes import Compilation
+from andiron.codegen.pipeline import A_TRY, PASSES, Pass, compile_program
 from andiron.codegen.record_passes import record_passes
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.ops.specialise import bind_params

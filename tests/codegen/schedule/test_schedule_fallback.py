@@ -72,7 +72,7 @@ def test_where_none_can_be_compiled_the_first_error_is_said(monkeypatch) -> None
     def refuse(program, lines, at, notes, again) -> None:
         raise CapacityExceeded(f"number {next(said)}", at)
 
-    monkeypatch.setattr("andiron.codegen.pipeline.check_capacity_of", refuse)
+    monkeypatch.setattr("andiron.codegen.passes.check_capacity_of", refuse)
     with pytest.raises(CapacityExceeded, match="number 0"):
         compiled("gemm_f16", "sm_80", OP)
     assert next(said) == schedule_fallback.MOST
@@ -88,7 +88,7 @@ def test_any_launch_may_be_to_blame(monkeypatch) -> None:
             raise CapacityExceeded("the first launch", at)
         check_capacity(program, lines, at, notes, again)
 
-    monkeypatch.setattr("andiron.codegen.pipeline.check_capacity_of", refuse)
+    monkeypatch.setattr("andiron.codegen.passes.check_capacity_of", refuse)
     found = compiled("separable_conv2d", "sm_80")
     assert 1 < len(first) == len(notes(found)) + 1
 
@@ -100,7 +100,7 @@ def test_explicit_lines_are_tried_once(monkeypatch) -> None:
         calls.append(1)
         raise CapacityExceeded("too much", at)
 
-    monkeypatch.setattr("andiron.codegen.pipeline.check_capacity_of", refuse)
+    monkeypatch.setattr("andiron.codegen.passes.check_capacity_of", refuse)
     with pytest.raises(CapacityExceeded):
         scheduled("gemm", "sm_80", "tile m: 8, n: 8 -> block\ntile m: 1, n: 1 -> thread\ncompute")
     assert len(calls) == 1
