@@ -86,6 +86,16 @@ class Operand:
     alignment: int = 0  # bytes, for memory operands
     least: int = 0  # bytes of the tensor it is part of, from which on the instruction pays
 
+    @cached_property
+    def register(self) -> Var | None:
+        """The coordinate that numbers the registers of a unit."""
+        return next((v for v in self.coords if v.name == "r"), None)
+
+    @property
+    def registers(self) -> int:
+        """How many of a unit's registers it is; of an operand in memory, the neighbours that a unit reads or writes at once."""
+        return 1 if self.register is None or self.register.hi is None else self.register.hi + 1
+
 
 # How the completion of an asynchronous instruction is awaited: the words after `await`, and what they mean.
 AWAITED = {

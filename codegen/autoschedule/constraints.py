@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
+from ..schedule.build_tree import constant_size
 from ..schedule.line_modifiers import asks_for_registers
 from .line_builders import tile_text
 
@@ -137,11 +138,6 @@ def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[s
         fixed[buffers] = n
     mine = {a.index for a in line.axes}
     return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
-
-
-def constant_size(size: object) -> int | None:
-    """A size that is known."""
-    return int(size.value) if isinstance(size, syntax.Num) else None
 
 
 def complete_lines(

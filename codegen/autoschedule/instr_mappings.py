@@ -23,7 +23,7 @@ from ..ir.free_names import underscored_name
 from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compatible_indices, mismatch_reason
 from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
-from ..lower.spec import ZERO, Focus, Range, multiple
+from ..lower.spec import ZERO, Focus, Range
 from ..plan.computations import Computation, computation_extents, fused_name, plain_index
 
 MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit; test_first_candidates]
@@ -160,7 +160,7 @@ def is_loaded(v: Value) -> bool:
 def _padded(computation: Computation, m: InstrMatch, reduced: list[str]) -> list[str]:
     """Reduced indices of which an execution of the instruction may go over the end: of none there is one where it is 0."""
     extents = computation_extents(computation)
-    return [i for i in reduced if not (extents[i].constant != 0 and multiple(extents[i], m.extent(i)))]
+    return [i for i in reduced if not (extents[i].constant != 0 and extents[i].is_multiple_of(m.extent(i)))]
 
 
 def _others(mapping: InstrMapping) -> InstrMapping:

@@ -132,8 +132,7 @@ def plan(access: Access, launch: Launch, keys: Collection[str] = (), implied: Co
 
 def runs(s: For) -> bool:
     """Whether the loop is known to have an iteration."""
-    low = (s.stop - s.start).interval[0]
-    return low is not None and low > 0
+    return (s.stop - s.start).at_least(1)
 
 
 def enumerate_points(p: Plan, sizes: Mapping[str, int], budget: PointBudget) -> IndexSet:

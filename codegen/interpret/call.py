@@ -75,8 +75,7 @@ class _View:
         self, operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site
     ) -> None:
         lane_vars = [v for v in operand.coords if v.name != "r"]
-        reg = next((v for v in operand.coords if v.name == "r"), None)
-        registers = 1 if reg is None or reg.hi is None else reg.hi + 1
+        reg, registers = operand.register, operand.registers
         if registers != piece.extent:
             site.report("malformed", f"operand {operand.name} has {registers} elements a unit, the piece {piece.extent}")
         if lane_vars and (stated := prod((v.hi or 0) + 1 for v in lane_vars)) != lanes:

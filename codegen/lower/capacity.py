@@ -22,7 +22,7 @@ from ...dsl.support.fast_replace import replace
 from ..analysis.lifetimes import lifetimes
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Launch
-from ..schedule.build_tree import modifier
+from ..schedule.build_tree import constant_size, modifier
 
 SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
 _TRIES = 12  # compilations: that the search for a smaller size may take [limit]
@@ -233,7 +233,7 @@ def _proposal(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program |
     tries = 0
     for n, k in tiles:
         size = lines[n].axes[k].size
-        value = int(size.value) if isinstance(size, syntax.Num) else 1
+        value = constant_size(size) or 1
         before = peak.bytes
         while value > 1 and tries < _TRIES:
             value, tries = value // 2, tries + 1
@@ -266,8 +266,7 @@ def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program 
 def _depth(line: syntax.Line) -> int:
     """The buffers that `pipeline` asks for; 1 where it does not say how many."""
     m = modifier(line, "pipeline")
-    value = m.values[0] if m is not None and m.values else None
-    return int(value.value) if isinstance(value, syntax.Num) else 1
+    return (constant_size(m.values[0]) or 1) if m is not None and m.values else 1
 
 
 def _resized(lines: tuple, n: int, k: int, value: int) -> tuple:

@@ -56,8 +56,7 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     focus = focus_with_copy(low, focus, name, w, node.below)
     if in_registers:
         return _in_registers(low, focus, node, name, w)
-    output = next((o for o in w.outputs if o.tensor == name), None)
-    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
+    indices = w.stored_indices(name)
     others = replace(focus, computations=tuple(x for x in focus.computations if x is not w))
     axes = [staged_index_axis(low, others, i, name, memory, node.below) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], node)

@@ -146,8 +146,7 @@ def _storage(keep: Keep) -> tuple:
 def _materialise(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:
     """An intermediate lives in the memory named, from here to the end of the focus."""
     ctx = low.ctx
-    output = next((o for o in w.outputs if o.tensor == name), None)
-    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
+    indices = w.stored_indices(name)
     memory = keep.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
         check_own_elements(focus, keep, name, w)

@@ -96,12 +96,12 @@ class Range:
         with size 1 none does.
         """
         offset = step.expr * size
-        left = [b for b in (*self.bounds, self.size) if not (live and multiple(b, size))]
+        left = [b for b in (*self.bounds, self.size) if not (live and b.is_multiple_of(size))]
         if offset.constant == 0:  # as where tiles are only counted
             base = self.base
         else:
             base, left = self.base + offset, [b - offset for b in left]
-        bounds = tuple(dict.fromkeys(b for b in left if not at_least(b, size)))
+        bounds = tuple(dict.fromkeys(b for b in left if not b.at_least(size)))
         return Range(base, as_expr(size), bounds, self.strided_runs, (*self.steps, replace(step, stride=size)))
 
     def split_strided(self, size: int, every: int, step: RangeStep) -> Range:
@@ -111,7 +111,7 @@ class Range:
         offset = step.expr * size
         count = max(1, -(-whole // every))  # an extent of 0 has guards as others have, and no run that passes them
         bounds = tuple(b - offset for b in (*self.bounds, self.size))
-        bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
+        bounds = tuple(dict.fromkeys(b for b in bounds if not b.at_least((count - 1) * every + size)))
         reps = (*self.strided_runs, StridedRun(count, every)) if count > 1 else self.strided_runs
         steps = (*self.steps, replace(step, stride=size))
         return Range(self.base + offset, as_expr(size), bounds, reps, steps)
@@ -122,7 +122,7 @@ class Range:
         offset = step.expr * rep.stride
         need = sum((r.count - 1) * r.stride for r in rest) + (self.capacity or 0)
         bounds = tuple(b - offset for b in self.bounds)
-        bounds = tuple(b for b in bounds if not at_least(b, need))
+        bounds = tuple(b for b in bounds if not b.at_least(need))
         return Range(self.base + offset, self.size, bounds, rest, (*self.steps, replace(step, stride=rep.stride)))
 
 
@@ -130,17 +130,6 @@ def clamped(r: Range, size: int) -> int:
     """A tile is no larger than what there can be of the range, as buffers and footprints count it."""
     c = r.capacity
     return max(1, min(size, c)) if c is not None and not r.strided_runs else size
-
-
-def multiple(e: Expr, n: int) -> bool:
-    """Is e a multiple of n, by its coefficients?"""
-    return e.const % n == 0 and all(c % n == 0 for _, c in e.terms)
-
-
-def at_least(e: Expr, n: int) -> bool:
-    """Is e >= n by its interval?"""
-    lo = e.interval[0]
-    return lo is not None and lo >= n
 
 
 @dataclass(frozen=True)

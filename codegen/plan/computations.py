@@ -100,6 +100,16 @@ class Computation:
         """The value where the term counts."""
         return restricted_term(self.reduction.kind, self.value)[1] if self.reduction is not None else self.value
 
+    def leaf_order(self, order: tuple[str, ...]) -> list[str]:
+        """All indices as a leaf visits them, outermost first: those of `order`, then reduced ones, then the others."""
+        names = [*self.reduced, *self.indices]
+        return [i for i in order if i in names] + [i for i in names if i not in order]
+
+    def stored_indices(self, tensor: str) -> tuple[str, ...]:
+        """The indices of what it makes of a tensor, fused ones once."""
+        output = next((o for o in self.outputs if o.tensor == tensor), None)
+        return tuple(dict.fromkeys(self.alias.get(i, i) for i in (output.indices if output else self.indices)))
+
     @cached_property
     def reads(self) -> frozenset[str]:
         values = [self.value, *(o.value for o in self.outputs)]

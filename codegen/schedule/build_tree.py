@@ -150,6 +150,11 @@ def pipeline_of(line: syntax.Line) -> Pipeline | None:
     return None if m is None else Pipeline(number_of(m, 1), "through" in m.words, m.span)
 
 
+def constant_size(size: object) -> int | None:
+    """A number of a line, if it is known by now."""
+    return int(size.value) if isinstance(size, syntax.Num) else None
+
+
 def _number(size: object) -> int:
     assert isinstance(size, syntax.Num)
     return int(size.value)

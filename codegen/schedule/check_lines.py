@@ -24,7 +24,7 @@ from ...dsl.errors.schedule import (
 )
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
-from .build_tree import modifier
+from .build_tree import constant_size, modifier
 from .line_modifiers import OWN_LAUNCH, asks_for_registers, kinds_of, refused_modifiers
 
 _COMBINE = ("shuffle", "workspace", "atomic")
@@ -118,18 +118,18 @@ class _Lines:
             span = m.span or line.span
             if m.name == "vector" and isinstance(line, syntax.Tile | syntax.Compute):
                 self.vector(line, m)
-            elif m.name == "pipeline" and m.values and (n := _number(m.values[0])) is not None and n > _DEEPEST:
+            elif m.name == "pipeline" and m.values and (n := constant_size(m.values[0])) is not None and n > _DEEPEST:
                 self.add(ModifierArgument(f"a pipeline of {n} buffers", span, help=f"it may be up to {_DEEPEST} deep"))
 
     def vector(self, line: syntax.Line, m: syntax.Modifier) -> None:
-        n = _number(m.values[0]) if m.values else None
+        n = constant_size(m.values[0]) if m.values else None
         if n is None:
             return
         span = m.span or line.span
         if n & (n - 1) or n > 64:
             self.add(ModifierArgument(f"no vector has {n} elements", span, help="2, 4, 8 or 16, say"))
             return
-        last = _number(line.axes[-1].size) if isinstance(line, syntax.Tile) else None
+        last = constant_size(line.axes[-1].size) if isinstance(line, syntax.Tile) else None
         if last is not None and last % n:
             index = line.axes[-1].index  # type: ignore[union-attr]
             self.add(
@@ -183,7 +183,7 @@ class _Lines:
             if a.index in seen:
                 self.add(DuplicateAxis(f"`{a.index}` is tiled twice on this line", a.span or line.span, help="write two lines"))
             seen.add(a.index)
-            size, every = _number(a.size), _number(a.every)
+            size, every = constant_size(a.size), constant_size(a.every)
             if size is not None and every is not None and every % size:
                 message = f"chunks of {size} every {every} overlap: {every} is no multiple of {size}"
                 self.add(BadTileSize(message, a.span or line.span, help=f"`every {-(-every // size) * size}`, say"))
@@ -259,7 +259,3 @@ class _Lines:
                 labels = [Label(before.span, "held from here on")] if before.span and before.span != line.span else []
                 self.add(HeldTwice(f"`{t}` is in `{memory}` already", line.span, labels=labels, help="leave one out"))
             state.held[t, memory] = line
-
-
-def _number(size) -> int | None:
-    return int(size.value) if isinstance(size, syntax.Num) else None

@@ -235,10 +235,8 @@ class _Checker:
 
     def piece(self, o, piece: Piece) -> None:
         b = self.access(piece.buffer, piece.coords)
-        own = next((v for v in o.coords if v.name == "r"), None)
-        count = 1 if own is None or own.hi is None else own.hi + 1
-        if count != piece.extent:
-            raise self.fail(f"operand {o.name} has {count} elements per unit, {piece.buffer} has {piece.extent}", b.name)
+        if o.registers != piece.extent:
+            raise self.fail(f"operand {o.name} has {o.registers} elements per unit, {piece.buffer} has {piece.extent}", b.name)
         if o.dtype.bytes != b.dtype.bytes:
             raise self.fail(f"operand {o.name} is {o.dtype}, {b.name} is {b.dtype}", b.name)
         if b.kind == "input" and o.role != "input":

@@ -261,6 +261,15 @@ class Expr(_Arithmetic, _Node):
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
         return intervals.linear(self.terms, self.const)
 
+    def at_least(self, n: int) -> bool:
+        """Whether the interval says that it is n or more."""
+        low = self.interval[0]
+        return low is not None and low >= n
+
+    def is_multiple_of(self, n: int) -> bool:
+        """Whether the coefficients say so."""
+        return self.const % n == 0 and all(c % n == 0 for _, c in self.terms)
+
     def coefficient(self, var: Var) -> int:
         """The coefficient of `var` as a term of the linear form; what stands inside atoms does not count."""
         return next((c for a, c in self.terms if a == var), 0)

@@ -68,7 +68,7 @@ class _Writer:
 def facts_of(a: Fn, t: Expr) -> list[Expr]:
     """Expressions >= 0 that hold for the atom `a`, which they name `t` (beyond its interval)."""
     x, y = a.args[:2]
-    from_zero = [e.interval[0] is not None and e.interval[0] >= 0 for e in (x, y)]  # type: ignore[operator]
+    from_zero = [e.at_least(0) for e in (x, y)]
     match a.kind:
         case "mod":
             return [y - 1 - t] + ([x - t] if from_zero[0] else [])
@@ -77,7 +77,7 @@ def facts_of(a: Fn, t: Expr) -> list[Expr]:
         case "xor" if all(from_zero):
             return [x + y - t, t - x + y, t - y + x]
         case "mul" if all(from_zero):
-            return [t - p for p, q in ((x, y), (y, x)) if (q.interval[0] or 0) >= 1]
+            return [t - p for p, q in ((x, y), (y, x)) if q.at_least(1)]
     return []
 
 

@@ -102,7 +102,7 @@ class Assumptions:
 
 def always(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    return _positive(cond) or _always(cond, _facts_of(context))
+    return cond.at_least(0) or _always(cond, _facts_of(context))
 
 
 def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
@@ -112,7 +112,7 @@ def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
 def without_isl(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool | None:
     """As `always`, but isl is not asked, which may take a thousand times as long as all else: None where neither a proof nor a
     counterexample was found."""
-    return _positive(cond) or _without_isl(cond, _facts_of(context))
+    return cond.at_least(0) or _without_isl(cond, _facts_of(context))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -129,7 +129,7 @@ def _answer(cond: Expr, facts: Assumptions, exact: bool) -> bool | None:
     seen = _SEEN.get(cond)
     if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, cond.variables() | facts.variables):
         return False
-    parts = [c for c in conjuncts(cond) if not _positive(c)]
+    parts = [c for c in conjuncts(cond) if not c.at_least(0)]
     quotients = _quotients(cond, facts.parts)
     parts = [c for c in parts if not _follows(c, (*facts.parts, *quotients))]
     unknown = False
@@ -144,7 +144,7 @@ def _answer(cond: Expr, facts: Assumptions, exact: bool) -> bool | None:
 def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
     """Whether an interval shows `c >= 0` once a fact is taken off: something of `c` without a lower end goes away."""
     mine = c.variables()
-    return any([_positive(c - f) for f in facts if not mine.isdisjoint(f.variables())])
+    return any([(c - f).at_least(0) for f in facts if not mine.isdisjoint(f.variables())])
 
 
 def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], variables: frozenset[Var]) -> bool:
@@ -313,13 +313,8 @@ def _conjuncts(cond: Expr) -> Iterator[Expr]:
 
 def _divisor(quotient: Fn) -> Expr | None:
     """What is divided by, if it is positive wherever there is a quotient at all: sizes are never negative."""
-    low = quotient.args[1].interval[0]
-    return quotient.args[1] if low is not None and low >= 0 else None
-
-
-def _positive(e: Expr) -> bool:
-    low = e.interval[0]
-    return low is not None and low >= 0
+    by = quotient.args[1]
+    return by if by.at_least(0) else None
 
 
 def _as(atom: Fn) -> Expr:

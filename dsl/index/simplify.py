@@ -108,11 +108,11 @@ def _merge(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | No
                 continue
             d = high.args[1].const
             if high.kind == "div":
-                if d == c and _divisible(high.args[0] - x, c):
+                if d == c and (high.args[0] - x).is_multiple_of(c):
                     rest = {a: k for a, k in terms.items() if a is not low and a is not high}
                     return build(rest, 0) + scale(high.args[0], q)
                 continue
-            if _divisible(high.args[0] - quotient, d):
+            if (high.args[0] - quotient).is_multiple_of(d):
                 rest = {a: k for a, k in terms.items() if a is not low and a is not high}
                 return build(rest, 0) + scale(x % (c * d), q)
     for high, k in functions:
@@ -163,10 +163,6 @@ def _is_of(f: Atom, quotient: Fn) -> bool:
     if type(f) is not Fn or f.kind == "mul":
         return False
     return f == quotient or (f.kind == "mod" and not f.args[0].const and f.args[0].terms == ((quotient, 1),))
-
-
-def _divisible(e: Expr, c: int) -> bool:
-    return e.const % c == 0 and all(k % c == 0 for _, k in e.terms)
 
 
 def mul(a: Expr, b: Expr) -> Expr:
@@ -318,8 +314,7 @@ def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
         if c % k == 0 and all((a, c // k * d) in e.terms for a, d in by.terms):
             whole = number(c // k)
     rest = e - whole * by if whole.terms or whole.const else e
-    low = rest.interval[0]
-    inside = low is not None and low >= 0 and (_least_difference(by, rest) or 0) >= 1
+    inside = rest.at_least(0) and (_least_difference(by, rest) or 0) >= 1
     return whole, None if inside else rest
 
 

@@ -26,8 +26,9 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
+from ...schedule.build_tree import constant_size
 from ...schedule.candidate import Candidate, Cost, Lines
-from ..constraints import constant_size, filled_line, slot_of, suits
+from ..constraints import filled_line, slot_of, suits
 from ..line_builders import resize_panels
 from .matmul import blockings, lines_of, sample_problem
 from .nest_space import describe_tiles, nest_schedules

@@ -356,8 +356,7 @@ def _along(i: Instr, index: dict[str, str]) -> str | None:
     """The computation's index along which the instruction reads contiguous elements of its source."""
     (ld,) = loads(i.statement.value)
     source = i.operand(ld.tensor)
-    r = next((v for v in source.coords if v.name == "r"), None)
     for e, x in zip(source.map, ld.indices, strict=True):
-        if r is not None and e.coefficient(r) == 1:
+        if source.register is not None and e.coefficient(source.register) == 1:
             return index[next(iter(x.variables())).name]
     return None

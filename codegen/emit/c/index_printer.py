@@ -96,7 +96,7 @@ class IndexPrinter:
             return f"({self.text(a, ATOM)} ^ {self.text(b, ATOM)})", ATOM
         if f.kind in ("div", "mod"):
             # C's / and % are floor's where nothing is negative
-            if (a.interval[0] or 0) >= 0 and a.interval[0] is not None:
+            if a.at_least(0):
                 return f"{self.text(a, PRODUCT)} {'/' if f.kind == 'div' else '%'} {self.text(b, PRODUCT + 1)}", PRODUCT
             name = "floordiv" if f.kind == "div" else "floormod"
             self._needs(name)

@@ -76,7 +76,7 @@ class GpuIndex(IndexPrinter):
                 found.append(prod(b or 0 for b in args))
             case "div" if args[0] is not None:
                 found.append(args[0])
-            case "mod" if _natural(atom.args[0]):
+            case "mod" if atom.args[0].at_least(0):
                 found += [b for b in (args[0], args[1] and args[1] - 1) if b is not None]
             case "xor" | "min" | "max" if None not in args:
                 found.append(2 * max(b or 0 for b in args))
@@ -133,10 +133,10 @@ class GpuIndex(IndexPrinter):
         if f.kind not in ("div", "mod"):
             return None
         by = f.args[1]
-        if len(by.terms) != 1 or by.const or by.terms[0][1] < 2 or self.fits(by) or not _natural(f.args[0]):
+        if len(by.terms) != 1 or by.const or by.terms[0][1] < 2 or self.fits(by) or not f.args[0].at_least(0):
             return None
         n = Expr(((by.terms[0][0], 1),))
-        return (n, by.terms[0][1]) if self.fits(n) and self.fits(f.args[0]) and _natural(n) else None
+        return (n, by.terms[0][1]) if self.fits(n) and self.fits(f.args[0]) and n.at_least(0) else None
 
     def _fn(self, f: Fn) -> tuple[str, int]:
         steps = self._in_steps(f)
@@ -146,8 +146,3 @@ class GpuIndex(IndexPrinter):
         if f.kind == "mul" and all(map(self.fits, f.args)) and self._of(f) >= INT_END:
             return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
         return super()._fn(f)
-
-
-def _natural(e: Expr) -> bool:
-    low = e.interval[0]
-    return low is not None and low >= 0

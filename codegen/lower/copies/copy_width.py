@@ -259,7 +259,7 @@ def _why_not(ctx: LoweringContext, instr: Instr, n: int, axes: Axes, fastest: st
     extents = dict(axes)
     total = prod(extents.values())
     source = next(o for o in instr.operands if o.name != instr.statement.target)
-    run = next(((v.hi or 0) + 1 for v in source.coords if v.name == "r"), 1)
+    run = source.registers
     if extents[fastest] % run:
         return f"it takes {run} neighbours at once, and there are {extents[fastest]} of `{fastest}`"
     if total % n:

@@ -69,8 +69,7 @@ def instr_leaf(
     """Runs the instruction over what is left of the focus. Raises InstrMismatch (ITS_LANES), UnusableInstr."""
     check_lanes(ctx, m, span)
     ctx.instrs[m.instr.name] = m.instr
-    names = [*computation.reduced, *computation.indices]
-    names = [i for i in order if i in names] + [i for i in names if i not in order]
+    names = computation.leaf_order(order)
     values = dict(m.operands)
     demands = []
     for op in m.instr.operands:

@@ -245,7 +245,5 @@ def _own(instr: Instr, operand: str) -> FragmentMap:
         ld = next(x for x in loads(s.value) if x.tensor == operand)
         axes = [next(iter(e.variables())).name for e in ld.indices]
     lane = next((v for v in op.coords if v.name == "lane"), None)
-    r = next((v for v in op.coords if v.name == "r"), None)
     lanes = lane.hi + 1 if lane is not None and lane.hi is not None else 1
-    registers = r.hi + 1 if r is not None and r.hi is not None else 1
-    return FragmentMap(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, r, registers)
+    return FragmentMap(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, op.register, op.registers)

@@ -88,8 +88,7 @@ def scalar_leaf(
 ) -> list[Stmt]:
     """The scalar leaf of one computation: its remaining indices as loops, its element inside."""
     cells = cell_indices(focus, computation)
-    names = [*computation.reduced, *computation.indices]
-    names = [i for i in order if i in names] + [i for i in names if i not in order]
+    names = computation.leaf_order(order)
     hints = dict.fromkeys(names[:1], unroll)
     if spread is None:
         return element_loops(ctx, focus, names, cells, lambda f: lower_element(ctx, f, computation), hints)

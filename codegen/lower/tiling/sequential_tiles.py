@@ -18,7 +18,7 @@ from ...ir.schedule_tree import Axis, Tile, Unroll
 from ...ir.tile_ir import For, Stmt
 from ...schedule.synthetic_spans import is_filled_in
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Focus, RangeStep, clamped, multiple
+from ..spec import ONE, ZERO, Focus, RangeStep, clamped
 from .domain_bounds import UNBOUNDED, Bounds
 from .padded_trip_counts import may_run_padded
 
@@ -78,7 +78,7 @@ def sequential_tiles(
     peels = tile.peel and focus.remainders < REMAINDERS
     if peels and not cell and not reducing and r.live.constant is None:
         return _peeled(ctx, focus, a, size, hint, trips, inner, tile)
-    grouped = 1 < hint < (trips.constant or 0) and multiple(trips, hint)
+    grouped = 1 < hint < (trips.constant or 0) and trips.is_multiple_of(hint)
     if whole and r.bounds and grouped and not reducing and not ahead:
         return _in_groups(ctx, focus, a, size, hint, trips, inner, tile)
     var = ctx.var(a.index, trips)

@@ -194,7 +194,7 @@ def _renamed(owners: tuple[Owner, ...], names: dict[Var, Var]) -> tuple[Owner, .
 def condition_parts(cond: Expr) -> tuple[Expr, ...]:
     """A condition taken apart for proofs, without what always holds; one that has a quotient also as it is, because
     coordinates may have the same."""
-    return () if _holds(cond) else tuple(_parts(cond))
+    return () if cond.at_least(0) else tuple(_parts(cond))
 
 
 def _parts(cond: Expr) -> Iterator[Expr]:
@@ -202,10 +202,5 @@ def _parts(cond: Expr) -> Iterator[Expr]:
     if cond not in found and not any(f.kind in ("min", "max") for f in functions(cond)):
         yield cond
     for part in found:
-        if not _holds(part):
+        if not part.at_least(0):
             yield part
-
-
-def _holds(cond: Expr) -> bool:
-    low = cond.interval[0]
-    return low is not None and low >= 0
