@@ -18,7 +18,7 @@ from ...dsl.source import Span
 from ...dsl.support.amounts import bytes_text
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
-from ..ir.schedule_tree import Materialise, Node
+from ..ir.schedule_tree import Materialise, Node, Tile
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
 from ..plan.derived_names import shown_name
@@ -47,14 +47,16 @@ class TraceScope:
 
 @dataclass(frozen=True)
 class TracedLine:
-    """A line of a schedule, with the specs that it leaves.
+    """A line of a schedule, with the specs that it leaves. A launch has a line too, that names what it computes.
 
-    line    the line as text, without its nested block
-    depth   how deep the line is nested
-    specs   the specs after the line, as text
-    effect  the effect of the line in numbers, as text
-    scope   the focus after the line, or None
-    span    the line's own, by which statements know it; None for a launch
+    line     the line as text, without its nested block
+    depth    how deep the line is nested
+    specs    the specs after the line, as text
+    effect   the effect of the line in numbers, as text
+    scope    the focus after the line, or None
+    span     the line's own, by which statements know it; None for a launch
+    node     of the schedule tree; None for a launch
+    targets  what a launch computes
     """
 
     line: str
@@ -63,6 +65,8 @@ class TracedLine:
     effect: str = ""
     scope: TraceScope | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    node: Node | None = field(default=None, compare=False, repr=False)
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,12 @@ class _Moment:
 
 @dataclass
 class _Entry:
-    """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those.
-    `corrections`: of partial results, as text."""
+    """`node`: None for a launch, and for what is above a block. `before`: what was in focus at the line; `done`: that, and the
+    first moment after the line; `after`: all of those. `corrections`: of partial results, as text."""
 
-    line: syntax.Line | str | None
+    node: Node | None
     depth: int
-    key: object = None
+    targets: tuple[str, ...] = ()
     before: Focus | None = None
     done: tuple[Focus, _Moment] | None = None
     corrections: str = ""
@@ -110,7 +114,7 @@ class ScheduleTrace:
     def launch(self, computations: tuple[Computation, ...], tree: Node) -> None:
         self._at.clear()
         self._names = {(w.name, w.reduction is None) for w in computations}
-        head = _Entry(", ".join(dict.fromkeys(t for w in computations for t in w.targets)), 0)
+        head = _Entry(None, 0, tuple(dict.fromkeys(t for w in computations for t in w.targets)))
         self.entries.append(head)
         self._block(tree, head, 1, False)
 
@@ -119,7 +123,7 @@ class ScheduleTrace:
         for x in tree.path():
             if x.line is None:
                 continue
-            entry = _Entry(x.line, depth, x.key)
+            entry = _Entry(x, depth)
             if at is None:
                 self.entries.append(entry)
             else:
@@ -165,7 +169,7 @@ class ScheduleTrace:
 
     def _completed(self, ctx: LoweringContext, tree: Node):
         """A nested block that completion gave a line only now."""
-        parent = next((e for e in self.entries if ctx.filled_trees.get(e.key) is tree), None)
+        parent = next((e for e in self.entries if e.node is not None and ctx.filled_trees.get(e.node.key) is tree), None)
         if parent is None:
             return None
         at = self.entries.index(parent) + 1
@@ -178,8 +182,9 @@ class ScheduleTrace:
 
 def _traced(e: _Entry) -> TracedLine:
     specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
-    line, span = (e.line, None) if isinstance(e.line, str) else (line_head(e.line), e.line.span if e.line else None)
-    return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None, span)
+    line, span = (", ".join(e.targets), None) if e.node is None else (line_head(e.node.line), e.node.span)
+    scope = _scope(e.after[0]) if e.after else None
+    return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), scope, span, e.node, e.targets)
 
 
 def _scope(now: _Moment) -> TraceScope:
@@ -194,10 +199,10 @@ def _effect(e: _Entry) -> str:
     if e.done is None:
         return ""
     before, now = e.done
-    if isinstance(e.line, syntax.Tile):
-        tiles = _tiles(before, e.line, now)
+    if isinstance(e.node, Tile):
+        tiles = _tiles(before, e.node, now)
         return f"{tiles}; {e.corrections}" if e.corrections else tiles
-    return _held(before, now) if isinstance(e.line, (syntax.Move, syntax.Keep)) else ""
+    return _held(before, now) if isinstance(e.node, Materialise) else ""
 
 
 def _held(before: Focus, now: _Moment) -> str:
@@ -228,19 +233,19 @@ def line_head(line) -> str:
     return format_node(line).strip() if isinstance(line, syntax.Node) else ""
 
 
-def _tiles(before: Focus, line: syntax.Tile, now: _Moment) -> str:
+def _tiles(before: Focus, tile: Tile, now: _Moment) -> str:
     counts = []
-    for a in line.axes:
-        if a.index not in before.ranges or not isinstance(a.size, syntax.Num):
+    for a in tile.axes:
+        if a.index not in before.ranges:
             continue
         extent = shown_extent(before, a.index)
-        if isinstance(a.every, syntax.Num):
-            extent = min(extent.constant, int(a.every.value)) if extent.constant is not None else int(a.every.value)
-        counts.append(str(ceildiv(extent, int(a.size.value))))
+        if a.every is not None:
+            extent = min(extent.constant, a.every) if extent.constant is not None else a.every
+        counts.append(str(ceildiv(extent, a.size)))
     shown = " x ".join(f"({c})" if " " in c and len(counts) > 1 else c for c in counts) or "1"
-    if line.level is None:
+    if tile.level is None:
         return f"{shown} tiles, one after another"
-    return f"{shown} tiles{_over(now, before.level, line.level, [int(c) if c.isdigit() else None for c in counts])}"
+    return f"{shown} tiles{_over(now, before.level, tile.level, [int(c) if c.isdigit() else None for c in counts])}"
 
 
 def _over(now: _Moment, outer: str, level: str, counts: list[int | None]) -> str:

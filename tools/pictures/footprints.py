@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...codegen.ir.schedule_tree import Tile
 from ...codegen.lower.schedule_trace import TracedLine
 from ...codegen.plan.derived_names import tensor_of
 from ...dsl.index.expr import Expr, Var, as_expr
@@ -17,12 +18,12 @@ def footprints(op: Op, trace: Sequence[TracedLine], sizes: Mapping[str, int]) ->
 
     whole    the extent of each index
     cuts     the lines that make tiles smaller, outermost first: `step`, its number in the trace; `line`; `axes`, [index,
-             extent before, extent after] of each index that it cuts, in the order written
+             extent before, extent after] of each index that it cuts, in the order of visiting
     places   the memory that each tensor is in after each step
     tensors  `name`; `rows` and `columns`, each [extent, least constant, largest constant, {index: coefficient}] of one of its
              last two axes (a vector has one row)
     """
-    launched = {t for traced in trace if traced.depth == 0 for t in traced.line.split(", ")}
+    launched = {t for traced in trace for t in traced.targets}
     statements = [s for s in op.statements if s.target in launched] or [op.statements[-1]]
     statement = max(statements, key=lambda s: len(s.ranges))  # the one with most to cut
     whole = {i: _number(e, sizes) for i, e in statement.ranges}
@@ -45,7 +46,7 @@ def _cuts(
     here, now = False, dict(whole)
     for n, traced in enumerate(trace):
         if traced.depth == 0:
-            here = target in traced.line.split(", ")
+            here = target in traced.targets
         if not here or traced.depth > 1 or traced.scope is None:
             continue
         after = {i: _number(e, sizes) for i, e in traced.scope.extents.items()}
@@ -54,13 +55,9 @@ def _cuts(
         axes = [[i, now[i], min(int(a), now[i])] for i in after if i in now and (a := after[i]) and a < now[i]]
         if axes and traced.depth:
             now |= {i: small for i, _, small in axes}
-            axes.sort(key=lambda axis: _written(traced.line, axis[0]))
+            visited = [a.index for a in traced.node.axes] if isinstance(traced.node, Tile) else []
+            axes.sort(key=lambda axis: visited.index(axis[0]) if axis[0] in visited else len(visited))
             yield {"step": n, "line": traced.line, "axes": axes}
-
-
-def _written(line: str, index: str) -> int:
-    at = line.find(f" {index}:")
-    return at if at >= 0 else len(line)
 
 
 def _tensors(op: Op, statement: Statement, sizes: Mapping[str, int]) -> Iterator[dict[str, Any]]:

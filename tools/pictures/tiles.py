@@ -29,7 +29,7 @@ def tile_cuts(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> li
 
     launch  its steps, the first of which names the tensors that it computes
     """
-    targets = launch[0].line.split(", ") if launch else []
+    targets = launch[0].targets if launch else ()
     wanted = [op.outputs[0].name, *targets]  # an output before what is computed on the way
     made = {s.target: s for s in op.statements}
     statement = next((made[t] for t in wanted if t in targets and t in made), made.get(op.outputs[0].name, op.statements[-1]))

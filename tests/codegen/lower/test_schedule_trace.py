@@ -1,5 +1,6 @@
 """The spec in focus is shown after each line, once, with the line's effect."""
 
+from andiron.codegen.ir.schedule_tree import Tile
 from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -90,3 +91,16 @@ schedule t for gemm on cpu:avx2:
     assert said["tile m: 1, n: 4 -> thread"] == "32 x 8 tiles over 32 threads: 8 each"
     assert said["tile m: 64, n: 32 -> block"].endswith(" tiles, one per block")
     assert said["tile m: 64 -> core"].endswith(" tiles over the cores")
+
+
+def test_tiles_are_counted_in_the_order_of_visiting():
+    """Figures are those of the tree's node, whose axes are in that order, and not of the text of the line."""
+    text = "import std.ops.gemm\nschedule s for gemm on sm_80:\n"
+    text += "    tile m: 64, n: 32 -> block\n    tile m: 1, n: 4 -> thread order n, m\n"
+    module = loads(text)
+    found = compile_program(module, module.ops["gemm"], module.schedules["s"], module.device("sm_80")).trace
+    (line,) = [t for t in found if "thread" in t.line]
+    assert isinstance(line.node, Tile)
+    assert [a.index for a in line.node.axes] == ["n", "m"]
+    assert line.effect.startswith("8 x 64 tiles")
+    assert [t.targets for t in found if t.depth == 0] == [("C",)]
