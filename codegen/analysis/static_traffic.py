@@ -23,6 +23,7 @@ from ..abi import chosen
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
+from .loop_iterations import all_iterations, end_iterations
 
 _POINTS = 300_000  # points: the most at which a launch is evaluated [limit]
 
@@ -158,28 +159,12 @@ class _Count:
             return points.times(trips if np.ndim(trips) else int(trips))
         n = max(points.count, int(np.size(trips)))
         most = int(np.max(trips, initial=0))
+        trips = np.broadcast_to(trips, (n,))
         if n * most > _POINTS and most > 3:
-            picked = self.ends(trips, n)
+            self.exact, found = False, end_iterations(trips)
         else:
-            turns = np.broadcast_to(trips, (n,))
-            owner = np.repeat(np.arange(n), turns)
-            picked = owner, np.arange(len(owner)) - np.repeat(np.cumsum(turns) - turns, turns), np.ones(len(owner))
-        owner, turn, weight = picked
-        env = {k: np.broadcast_to(v, (n,))[owner] if np.ndim(v) else v for k, v in points.env.items()}
-        first = np.broadcast_to(np.asarray(start), (n,))[owner]
-        by = np.broadcast_to(np.asarray(step), (n,))[owner]
-        env[var.name] = first + turn * by
-        return _Points(env, np.broadcast_to(points.weight, (n,))[owner] * weight)
-
-    def ends(self, trips: Any, n: int) -> tuple[Any, Any, Any]:
-        """First, second for all in between, last."""
-        self.exact = False
-        turns = np.broadcast_to(trips, (n,))
-        owner = np.tile(np.arange(n), 3)
-        turn = np.concatenate([np.zeros(n, np.int64), np.ones(n, np.int64), turns - 1])
-        weight = np.concatenate([np.ones(n), turns - 2, np.ones(n)]).astype(float)
-        keep = np.concatenate([turns > 0, turns > 2, turns > 1])
-        return owner[keep], turn[keep], weight[keep]
+            found = all_iterations(trips)
+        return _Points(found.variables(points.env, var.name, start, step), found.at_owner(points.weight) * found.weight)
 
     def body(self, body: Iterable[Stmt], points: _Points | None, names: frozenset[str]) -> None:
         for s in body:

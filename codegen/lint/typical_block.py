@@ -19,6 +19,7 @@ from ...dsl import syntax
 from ...dsl.index.expr import Expr, Var
 from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
+from ..analysis.loop_iterations import LoopIterations, all_iterations, end_iterations
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 
@@ -171,21 +172,14 @@ def loop_points(points: ExecutionPoints, loop: For) -> ExecutionPoints:
     trips = np.maximum(0, -(-(stop - start) // np.maximum(step, 1)))
     n, most = len(trips), int(trips.max(initial=0))
     if most <= _FEW and n * most <= _MOST:
-        owner = np.repeat(np.arange(n), trips)
-        turn = np.arange(len(owner)) - np.repeat(np.cumsum(trips) - trips, trips)
-        weight = np.ones(len(owner))
+        found = all_iterations(trips)
     elif n * 3 <= _MOST:
-        owner = np.tile(np.arange(n), 3)
-        turn = np.concatenate([np.zeros(n, int), np.ones(n, int), trips - 1])
-        weight = np.concatenate([np.ones(n), trips - 2.0, np.ones(n)])
-        keep = np.concatenate([trips > 0, trips > 2, trips > 1])
-        owner, turn, weight = owner[keep], turn[keep], weight[keep]
+        found = end_iterations(trips)
     else:
         owner = np.flatnonzero(trips > 0)
-        turn, weight = np.minimum(1, trips[owner] - 1), trips[owner].astype(float)
-    env = {k: np.broadcast_to(v, (n,))[owner] if np.ndim(v) else v for k, v in points.env.items()}
-    env[loop.var.name] = start[owner] + turn * step[owner]
-    return ExecutionPoints(env, points.unit[owner], points.weight[owner] * weight)
+        found = LoopIterations(n, owner, np.minimum(1, trips[owner] - 1), trips[owner].astype(float))
+    env = found.variables(points.env, loop.var.name, start, step)
+    return ExecutionPoints(env, points.unit[found.owner], points.weight[found.owner] * found.weight)
 
 
 def loads_at(value: Value, points: ExecutionPoints) -> Iterator[tuple[Load, ExecutionPoints]]:
