@@ -55,7 +55,7 @@ class TracedLine:
     effect   the effect of the line in numbers, as text
     scope    the focus after the line, or None
     span     the line's own, by which statements know it; None for a launch
-    node     of the schedule tree; None for a launch
+    node     its node of the schedule tree; None for a launch
     targets  what a launch computes
     """
 
