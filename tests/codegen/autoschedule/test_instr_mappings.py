@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from andiron.codegen.autoschedule.instr_mappings import InstrMapping, mappings
-from andiron.codegen.pipeline import compile_program, context_of, launches_of
+from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.group_launches import group_launches
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params

@@ -8,11 +8,12 @@ from random import Random
 import pytest
 from andiron.codegen.autoschedule.complete import complete
 from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
+from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.machine_model import core_machine
 from andiron.codegen.autoschedule.rule_lines import rule_lines
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.pipeline import compile_program, context_of, launches_of
+from andiron.codegen.pipeline import compile_program
 from andiron.dsl import syntax
 from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
