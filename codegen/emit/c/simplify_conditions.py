@@ -20,7 +20,7 @@ from ....dsl.support.memoised import memoised
 
 def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
     """Conditions (>= 0) that hold exactly if all of `conds` do; [-1] if they never do."""
-    parts = [x for c in conds for x in _plain(c)]
+    parts = [x for c in conds for x in simplest(c)]
     out: list[Expr] = []
     for e in dict.fromkeys(parts):
         lo, hi = e.interval
@@ -32,8 +32,8 @@ def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
 
 
 @memoised
-def _plain(cond: Expr) -> tuple[Expr, ...]:
-    """The simplest form of the condition by itself."""
+def simplest(cond: Expr) -> tuple[Expr, ...]:
+    """The simplest form of a condition by itself."""
     return tuple(_coarse(x) for x in _parts(cond))
 
 

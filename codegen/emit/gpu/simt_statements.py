@@ -21,9 +21,9 @@ from ...ir.limits import INT_END
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
 from ..addressing import pointer_text
-from ..c.c_expr import COMPARE, storage
+from ..c.c_expr import ATOM, COMPARE, storage
 from ..c.c_tree import Assign, Binary, Declaration, Directive, ExprStatement, If, Statement
-from ..c.simplify_conditions import simplify_conditions
+from ..c.range_tests import range_test, with_range_tests
 from ..c.text_builder import TextScope
 from ..c.unrolling import trip_count, unroll_factor
 from ..cpu.cpp_prelude import has_helper
@@ -76,11 +76,14 @@ class GpuContext(EmissionContext):
         return "int"
 
     def live(self, conds: Sequence[Expr]) -> list[Expr]:
-        found = simplify_conditions(super().live(conds))
+        found = with_range_tests(super().live(conds))
         return [as_expr(-1)] if any(e in self.known.false for e in found) else found
 
     def _compare(self, e: Expr) -> str:
-        """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size."""
+        """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size. Two
+        bounds are one comparison without a sign."""
+        if (inside := range_test(e)) is not None:
+            return self._compare_unsigned(*inside)
         plus, minus = [t for t in e.terms if t[1] > 0], [(a, -c) for a, c in e.terms if c < 0]
         show, k = self.text.index.terms, e.const
         if minus and not plus:
@@ -89,6 +92,14 @@ class GpuContext(EmissionContext):
         if minus and k < -1 and -k % max(c for _, c in minus):
             return f"{show(minus, -k - 1)} < {show(plus, 0)}"
         return super()._compare(e)
+
+    def _compare_unsigned(self, x: Expr, n: Expr) -> str:
+        """0 <= x < n, see `range_tests`."""
+        index = self.text.index
+        assert isinstance(index, GpuIndex)
+        kind = "uint32_t" if index.fits(x) and index.fits(n) else "uint64_t"
+        end = index.text(n) if not n.terms else f"({kind}){index.text(n, ATOM)}"
+        return f"({kind}){index.text(x, ATOM)} < {end}"
 
     def register_type(self, buffer: Buffer, vector: bool) -> str:
         return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
