@@ -98,6 +98,8 @@ class IndexPrinter:
             # C's / and % are floor's where nothing is negative
             if a.at_least(0):
                 return f"{self.text(a, PRODUCT)} {'/' if f.kind == 'div' else '%'} {self.text(b, PRODUCT + 1)}", PRODUCT
+            if f.kind == "mod" and (same := _without_signs(a, b.constant)) is not None:
+                return f"{self.text(same, PRODUCT)} % {b.const}", PRODUCT
             name = "floordiv" if f.kind == "div" else "floormod"
             self._needs(name)
             return f"{name}({self.text(a)}, {self.text(b)})", ATOM
@@ -108,6 +110,16 @@ class IndexPrinter:
                 text = f"i{f.kind}({text}, {self.text(other)})"
             return text, ATOM
         raise InternalError(f"the index function {f.kind} has no C text")
+
+
+def _without_signs(e: Expr, divisor: int | None) -> Expr | None:
+    """What leaves the same remainder and is never negative: x - 3*y is x + 4*y, divided by 7. None if it may not fit."""
+    if divisor is None:
+        return None
+    same = Expr(tuple([(a, c % divisor) for a, c in e.terms if c % divisor]), e.const % divisor)
+    low, high = same.interval
+    fits = low is not None and low >= 0 and high is not None and high.bit_length() < 64
+    return same if fits else None
 
 
 def _divides_first(atom: Atom) -> bool:

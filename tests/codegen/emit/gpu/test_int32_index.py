@@ -132,3 +132,23 @@ def test_plain_text_means_the_expression() -> None:
             values = {v.name: rng.randrange(51) for v in variables}
             with contextlib.suppress(ZeroDivisionError):
                 assert eval(text.replace("/", "//"), helpers | values) == e.evaluate(values), text
+
+
+def test_a_remainder_of_a_difference_divides_nothing_negative():
+    def text(e: Expr) -> str:
+        return IndexPrinter(lambda v: v.name, lambda _: None).text(e)
+
+    x, y, size = Var("x", 0, 50), Var("y", 0, 50), Var("size")
+    assert text((x - 3 * y) % 7) == "(x + 4 * y) % 7"
+    assert text((x - 1) % 7) == "(x + 6) % 7"
+    assert text((x - size) % 7) == "floormod(x - size, 7)"  # 6 * size may need more than 64 bits
+    assert text((Var("z", -9, 9) + x) % 7) == "floormod(x + z, 7)"
+    rng = random.Random(9)
+    for _ in range(200):
+        a, b, c = (rng.randint(-20, 20) for _ in range(3))
+        e = 5 * ((a * x + b * y + c) % rng.randint(2, 9)) + x
+        shown = text(e)
+        for _ in range(10):
+            values = {"x": rng.randint(0, 50), "y": rng.randint(0, 50)}
+            assert "floormod" not in shown
+            assert eval(shown, {}, values) == e.evaluate(values), shown
