@@ -15,7 +15,7 @@ from .op import Statement
 from .source import Span
 from .support.cached import cached_property
 from .types import DType
-from .values import Apply, Const, Load
+from .values import Apply, Cast, Const, Load
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,20 @@ class Instr:
         if fn == "div" and isinstance(args[0], Const) and args[0].value == 1:
             fn, args = "rcp", args[1:]
         whole = all(isinstance(x, Load) for x in args) and len(args) == len(self.operands) - 1
-        plain = all(o.dtype.name == "f32" and not o.shape and not o.coords for o in self.operands)
-        return fn if whole and plain else None
+        return fn if whole and self._of_scalars and all(o.dtype.name == "f32" for o in self.operands) else None
+
+    @cached_property
+    def conversion(self) -> str | None:
+        """The type that it converts an f32 to, if its statement is `Y[] = bf16(X[])`."""
+        value = self.statement.value
+        if not isinstance(value, Cast) or self.accumulate or self.statement.reduction is not None or not self._of_scalars:
+            return None
+        alike = isinstance(value.arg, Load) and value.arg.dtype.name == "f32"
+        return value.dtype.name if alike and value.dtype == self.operand(self.statement.target).dtype else None
+
+    @cached_property
+    def _of_scalars(self) -> bool:
+        return not any(o.shape or o.coords for o in self.operands)
 
     @cached_property
     def found(self) -> dict[Any, Any]:

@@ -76,10 +76,13 @@ OLD_SHAPES |= {"mfma_32x32x16_i8", "mfma_16x16x32_i8"}
 
 def test_what_is_where() -> None:
     has = {name: {i.name for i in devices()[name].instrs} for name in ALL}
-    assert has["sm_75"] < has["sm_80"] <= has["sm_86"] < has["sm_89"] == has["sm_90a"] == has["sm_120a"]
+    assert has["sm_75"] < has["sm_80"] <= has["sm_86"] < has["sm_89"] == has["sm_120a"] < has["sm_90a"]
     for instr, there, not_there in (
         ("mma_m16n8k16_f16", "sm_80", "sm_75"),
         ("mma_m16n8k32_f8e4m3", "sm_89", "sm_86"),
+        ("cvt_bf16", "sm_80", "sm_75"),
+        ("cvt_f8e4m3", "sm_89", "sm_86"),
+        ("cvt_tf32", "sm_90a", "sm_89"),
         ("mfma_32x32x8_i8", "gfx90a", "gfx942"),
         ("mfma_16x16x8_tf32", "gfx942", "gfx950"),
         ("mfma_16x16x32_f8e4m3", "gfx950", "gfx942"),  # the f8 of gfx942 is another one

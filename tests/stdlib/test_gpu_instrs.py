@@ -109,6 +109,11 @@ def wanted(instr: Instr, x: dict[str, np.ndarray]) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             exact = function(*(x[o.name].astype("f8") for o in instr.operands[:-1]))
         return exact if instr.function == "exp2" else exact.astype("f4")  # quotients are rounded, powers of whole numbers exact
+    if instr.conversion == "tf32":  # the 13 lowest bits are rounded off, ties to even
+        bits = x["X"].view(np.uint32).astype("u8")
+        return ((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+    if instr.conversion is not None:
+        return x["X"].astype(instr.operands[1].dtype.numpy)
     if names == ["S", "D"]:
         return x["S"]
     if names == ["S", "L", "D"]:  # as many elements as the last operand says, then zeros

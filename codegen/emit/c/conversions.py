@@ -6,6 +6,7 @@ from ....dsl.types import DType
 from ..emission_context import EmissionContext
 from ..load_store import splat
 from .c_expr import AND, ATOM, BOOL, COMPARE, PRODUCT, TERNARY, UNARY, CExpr, is_converted, literal, storage
+from .device_functions import conversion_name
 
 
 class Conversions:
@@ -51,7 +52,7 @@ class Conversions:
         if dtype.kind == "float":
             if c.text == "0.0f" and ctx.width == 1:  # all bits are 0 in every type
                 return CExpr("0.0f" if dtype.name == "tf32" else "0", dtype)
-            name = "f32_to_tf32" if dtype.name == "tf32" else f"{dtype.name}_from_f32"
+            name = conversion_name(dtype.name)
             ctx.need(name, dtype.name, c.vector)
             return CExpr(f"{name}({c.text})", dtype, c.vector)
         if dtype.name == "i4":

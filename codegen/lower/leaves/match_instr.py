@@ -115,6 +115,8 @@ def mismatch_reason(instr: Instr, computation: Computation) -> str:
     s = instr.statement
     if instr.error is not None:
         return f"it is part of `{instr.function}`, which every call of it uses"
+    if instr.conversion is not None:
+        return f"every conversion of an f32 to {instr.conversion} uses it"
     if instr.accumulate != (computation.reduction is not None):
         return "it accumulates, and this is no reduction" if instr.accumulate else "it does not accumulate"
     kind = s.reduction.kind if s.reduction else "sum"
