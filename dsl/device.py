@@ -207,6 +207,11 @@ class Device:
         """What it states of a function of f32: an instruction with an error."""
         return self._functions.get(name)
 
+    @cached_property
+    def computes(self) -> frozenset[str]:
+        """The functions of an f32 that it has an instruction for, and the types that it converts one to."""
+        return frozenset(self._functions) | {i.conversion for i in self.instrs if i.conversion is not None}
+
     def instrs_named(self, name: str) -> tuple[Instr, ...]:
         """The instruction of that name, or the members of that family."""
         key = f"instructions named {name}"

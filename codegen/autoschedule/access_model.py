@@ -44,6 +44,12 @@ _SLOW = {
     "ceil": 6,
     "round": 3,
 }
+# operations: of f32, where the device computes the functions that stand first [measured: cycle-model-2026-11;
+# test_functions_of_a_device_cost_less]
+_COMPOSED = (
+    (frozenset({"exp2"}), {"exp": 6, "exp2": 5, "erf": 21}),
+    (frozenset({"exp2", "rcp"}), {"tanh": 19, "sigmoid": 10, "silu": 13, "gelu": 31}),
+)
 # operations: a conversion to a type, where it is integer arithmetic [measured: triton-2026-11; test_conversions_have_a_cost]
 _ROUNDED = {"tf32": 5, "bf16": 5}
 
@@ -157,10 +163,11 @@ class AccessProblem:
     inner: tuple[AccessModel, ...] = ()
 
     @staticmethod
-    def of(computation: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
-        key = ("problem", *(dtypes.get(t, computation.value.dtype) for t in computation.targets))
+    def of(computation: Computation, dtypes: Mapping[str, DType], own: frozenset[str] = frozenset()) -> AccessProblem:
+        """`own`: what the device computes by itself (`Device.computes`), where operations count."""
+        key = ("problem", own, *(dtypes.get(t, computation.value.dtype) for t in computation.targets))
         if key not in computation.found:
-            computation.found[key] = _problem(computation, dtypes)
+            computation.found[key] = _problem(computation, dtypes, own)
         return computation.found[key]
 
     @property
@@ -184,7 +191,7 @@ class AccessProblem:
         return {}
 
 
-def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
+def _problem(computation: Computation, dtypes: Mapping[str, DType], own: frozenset[str]) -> AccessProblem:
     value = [computation.value]
     after = [o.value for o in computation.outputs]
     inner = tuple(_reads(value, computation))
@@ -196,7 +203,7 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
     writes = tuple(
         AccessModel(t, dtypes.get(t, computation.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
     )
-    every = calls(computation.value, computation.alias)
+    every = calls(computation.value, computation.alias, own)
     if computation.reduction is not None:
         every = (*every, Call(1, frozenset(computation.all_indices)))
     counted = max(1, _counted(every, computation))
@@ -213,29 +220,33 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
     )
 
 
-def calls(value: Value, alias: Mapping[str, str]) -> tuple[Call, ...]:
+def calls(value: Value, alias: Mapping[str, str], own: frozenset[str] = frozenset()) -> tuple[Call, ...]:
     """The operations on scalars in a value.
 
     alias  index -> the fused one that stands for it
+    own    what the device computes by itself (`Device.computes`)
     """
     found = []
     for v in walk(value):
-        if count := _operations_of(v):
+        if count := _operations_of(v, own):
             read = {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
             found.append(Call(count, frozenset(read)))
     return tuple(found)
 
 
-def _operations_of(v: Value) -> int:
+def _operations_of(v: Value, own: frozenset[str]) -> int:
     """Of the outermost function of a value alone."""
     if isinstance(v, Apply) and v.fn not in _FREE:
-        return _SLOW.get(v.fn, 1)
-    return _ROUNDED.get(v.dtype.name, 0) if isinstance(v, Cast) and v.arg.dtype != v.dtype else 0
+        composed = [costs[v.fn] for of, costs in _COMPOSED if of <= own and v.fn in costs and v.dtype.compute.name == "f32"]
+        return composed[0] if composed else _SLOW.get(v.fn, 1)
+    if not isinstance(v, Cast) or v.arg.dtype == v.dtype:
+        return 0
+    return 1 if v.dtype.name in own else _ROUNDED.get(v.dtype.name, 0)
 
 
-def operations(value: Value, computation: Computation) -> int:
+def operations(value: Value, computation: Computation, own: frozenset[str] = frozenset()) -> int:
     """Operations on scalars for one element. What does not change in the innermost loop, as the logarithm of a row, is one."""
-    return _counted(calls(value, computation.alias), computation)
+    return _counted(calls(value, computation.alias, own), computation)
 
 
 def _counted(made: tuple[Call, ...], computation: Computation) -> int:

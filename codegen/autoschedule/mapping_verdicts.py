@@ -40,10 +40,10 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerd
     for computations, _ in launches_of(op, device, ()):
         for w in computations:
             ctx.dtypes.setdefault(w.name, w.value.dtype)
-        last, operands = computations[-1], operand_computations(computations)
+        last, operands = computations[-1], operand_computations(computations, device.computes)
         if (len(computations) > 1 and not operands) or last.reduction is None:
             continue
-        whole, at = AccessProblem.of(last, ctx.dtypes), sample_sizes(ctx, computations)
+        whole, at = AccessProblem.of(last, ctx.dtypes, device.computes), sample_sizes(ctx, computations)
         verdicts = []
         for m in mappings(ctx, last):
             seconds = None

@@ -221,8 +221,9 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     for line in _heads(lines)[0]:
         ranges = {i: Range(ZERO, e) for w in computations for i, e in computation_extents(w).items() if i in w.all_indices}
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
-    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
-    made = operand_computations(computations)
+    own = ctx.device.computes
+    problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
+    made = operand_computations(computations, own)
     if made:
         computations, whole = computations[-1:], whole[-1:]
     else:
@@ -234,7 +235,7 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         found = instr_mappings.mappings(ctx, computations[0])
         meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
         for m in _undominated(machine, list(meant)):
-            nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes), made)
+            nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes, own), made)
             if nest.materialises_all:
                 yield nest
 

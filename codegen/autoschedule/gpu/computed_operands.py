@@ -31,28 +31,31 @@ class ElementCost:
 Made = tuple[tuple[str, ElementCost], ...]  # the tensors that are computed where they are staged
 
 
-def operand_computations(computations: tuple[Computation, ...]) -> Made:
-    """The operands of the last computation, a reduction, among the others, which are pointwise and have fewer indices."""
+def operand_computations(computations: tuple[Computation, ...], own: frozenset[str]) -> Made:
+    """The operands of the last computation, a reduction, among the others, which are pointwise and have fewer indices.
+
+    own  what the device computes by itself (`Device.computes`)
+    """
     *first, last = computations
     if last.reduction is None or any(
         w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
     ):
         return ()
-    return tuple((w.name, _cost(w)) for w in first)
+    return tuple((w.name, _operand_cost(w, own)) for w in first)
 
 
-def _cost(w: Computation) -> ElementCost:
+def _operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
     sources = AccessProblem.of(w, {}).reads
-    own = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
+    alone = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
     read = sum(ld.dtype.bytes for ld in loads(w.value))
-    return ElementCost(read, own, operations(w.value, w), sources, is_loaded(w.value))
+    return ElementCost(read, alone, operations(w.value, w, own), sources, is_loaded(w.value))
 
 
-def operations_in_fragments(match: InstrMatch) -> dict[str, float]:
+def operations_in_fragments(match: InstrMatch, own: frozenset[str]) -> dict[str, float]:
     """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
     out: dict[str, float] = {}
     for name, value in match.operands:
-        if count := sum(c.operations for c in calls(value, {})):
+        if count := sum(c.operations for c in calls(value, {}, own)):
             f = fragment_map(match, name)
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers

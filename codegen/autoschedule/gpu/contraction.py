@@ -89,7 +89,7 @@ class ContractionTemplate:
 
     @cached_property
     def _problem(self) -> AccessProblem:
-        return AccessProblem.of(self.mapping.computation, self.ctx.dtypes)
+        return AccessProblem.of(self.mapping.computation, self.ctx.dtypes, self.ctx.device.computes)
 
     @property
     def by_group(self) -> bool:

@@ -297,7 +297,7 @@ def _computed(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     once: Any = sum(a.footprint(extents) / lanes * made[a.tensor].operations for a in nest.inputs if a.tensor in made)
     each: Any = 0.0
     if nest.by_group and mp.match is not None:
-        counts = operations_in_fragments(mp.match)
+        counts = operations_in_fragments(mp.match, machine.device.computes)
         each = sum(t[x] / leaf * counts.get(i, 0.0) for x, i, leaf in (("wm", mp.m, mp.leaf[0]), ("wn", mp.n, mp.leaf[1])))
     return (once * w.steps + each * w.iterations) * machine.lanes / per_cycle
 

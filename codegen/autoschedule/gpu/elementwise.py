@@ -160,8 +160,9 @@ class ElementwiseTemplate:
             count = each if written else points
             loads = loads + count / wide * (1 if a not in self.turned or self.side else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
-            if not written:
-                flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
+            if not written:  # a square is loaded whole before it is turned
+                ahead = count if self.side and a in self.turned else np.minimum(count, np.maximum(wide, AHEAD))
+                flight = flight + t["groups"] * machine.lanes * ahead * size
         ops = points * p.operations
         per_cycle = machine.operations(p.computation.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)

@@ -34,7 +34,7 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
             if not factors or as_it_is is None:
                 continue
             launch = next((x for x in group_launches_keeping(op, factors) if x[-1].name == w.name), None)
-            operands = operand_computations(launch) if launch is not None else ()
+            operands = operand_computations(launch, ctx.device.computes) if launch is not None else ()
             if launch is None or not operands or not _grouped(ctx, machine, launch[-1], operands):
                 continue
             if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
@@ -47,7 +47,8 @@ def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computati
     for m in mappings(ctx, computation):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:
             continue
-        if ContractionTemplate(ctx, machine, m, AccessProblem.of(computation, ctx.dtypes), made).materialises_all:
+        problem = AccessProblem.of(computation, ctx.dtypes, ctx.device.computes)
+        if ContractionTemplate(ctx, machine, m, problem, made).materialises_all:
             return True
     return False
 

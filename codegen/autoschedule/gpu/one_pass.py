@@ -158,8 +158,9 @@ class PassNest:
         second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
         held = t["wi"] * wide / lanes  # registers of the result
-        computed = sum(operations(w.value, w) for w in (*self.found.values, self.found.statistic, *self.found.sums))
-        computed += 2 + sum(operations(o.value, w) for w in self.found.scores for o in w.outputs)
+        own = self.ctx.device.computes
+        computed = sum(operations(w.value, w, own) for w in (*self.found.values, self.found.statistic, *self.found.sums))
+        computed += 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
         scalars = (computed * each + held) * lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
         fetch, read = self._reads(t, deep, wide)
         once, each_turn = self._staged_bytes(t, deep, wide)

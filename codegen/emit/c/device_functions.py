@@ -1,7 +1,7 @@
 """The functions of one f32 of which a device has a text of its own (docs/device.md).
 
 APPROXIMATE  instructions that state an error: `Y[] = exp2(X[])`. What is emulated errs as much.
-EXACT        conversions: `Y[] = bf16(X[])`. What is emulated has the generic ones, whose results are the same (but bits of NaN).
+EXACT        conversions: `Y[] = bf16(X[])`. What is emulated has the generic ones, with the same results.
 """
 
 from __future__ import annotations

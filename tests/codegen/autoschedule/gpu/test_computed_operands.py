@@ -17,6 +17,28 @@ def test_conversions_have_a_cost(dtype: str, operations: int) -> None:
     assert sum(c.operations for c in calls(op.statements[0].value, {})) == 1 + operations
 
 
+@pytest.mark.parametrize(
+    ("value", "device", "operations"),
+    [
+        ("exp(X[i])", "sm_80", 6),
+        ("exp(X[i])", "gfx942", 16),
+        ("gelu(X[i])", "sm_90a", 31),
+        ("tanh(X[i])", "cpu:avx2", 35),
+        ("log(X[i])", "sm_80", 26),
+        ("f32(bf16(X[i]))", "sm_80", 1),
+        ("f32(bf16(X[i]))", "sm_75", 5),
+        ("f32(tf32(X[i]))", "sm_80", 5),
+        ("f32(tf32(X[i]))", "sm_90a", 1),
+        ("exp(f64(X[i]))", "sm_80", 16),
+    ],
+)
+def test_functions_of_a_device_cost_less(value: str, device: str, operations: int) -> None:
+    kind = "f64" if "f64" in value else "f32"
+    (op,) = loads(f"op f[N](X: f32[N]) -> (Y: {kind}[N]):\n    Y[i] = {value}\n").ops.values()
+    made = calls(op.statements[0].value, {}, library().device(device).computes)
+    assert sum(c.operations for c in made) == operations
+
+
 def test_operands_are_rounded_where_they_are_staged() -> None:
     """Once for a block, and ahead, not by each warp that reads them."""
     op = op_of("gemm_tf32", {"M": 4096, "N": 4096, "K": 4096})
