@@ -108,6 +108,9 @@ GROUPED = ("group",)  # those that a commit closes
 _DOES: dict[Hashable, object] = {}
 
 
+EXTREMES = ("max", "min")  # of two f32, which instructions may compute; NaN propagates
+
+
 @dataclass(frozen=True)
 class Instr:
     """An instruction: what it computes, where its operands live, the text it is, what it costs.
@@ -157,6 +160,16 @@ class Instr:
             return None
         alike = isinstance(value.arg, Load) and value.arg.dtype.name == "f32"
         return value.dtype.name if alike and value.dtype == self.operand(self.statement.target).dtype else None
+
+    @cached_property
+    def used_everywhere(self) -> str | None:
+        """What always uses it, so that no schedule names it: calls of a function with a stated error, of max or of min, or
+        conversions."""
+        if self.conversion is not None:
+            return f"every conversion of an f32 to {self.conversion} uses it"
+        if self.error is not None:
+            return f"it is part of `{self.function}`, which every call of it uses"
+        return f"every {self.function} of f32 uses it" if self.function in EXTREMES else None
 
     @cached_property
     def _of_scalars(self) -> bool:
@@ -210,7 +223,8 @@ class Device:
     @cached_property
     def computes(self) -> frozenset[str]:
         """The functions of an f32 that it has an instruction for, and the types that it converts one to."""
-        return frozenset(self._functions) | {i.conversion for i in self.instrs if i.conversion is not None}
+        exact = {i.conversion or i.function for i in self.instrs if i.error is None and i.used_everywhere}
+        return frozenset(self._functions) | {name for name in exact if name is not None}
 
     def instrs_named(self, name: str) -> tuple[Instr, ...]:
         """The instruction of that name, or the members of that family."""

@@ -205,7 +205,7 @@ class Lowering:
         if found:
             return replace(max(found, key=lambda m: (m.score, _volume(m))), named_at=at)
         if must:
-            everywhere = all(i.conversion is not None or i.error is not None for i in known)
+            everywhere = all(i.used_everywhere is not None for i in known)
             help = "leave `with` out: whatever can use it does" if everywhere else _other_types(known, computation)
             raise InstrMismatch(f"`{name}` does not compute `{computation.result}`", at, help=help)
         return None

@@ -81,6 +81,7 @@ def test_what_is_where() -> None:
         ("mma_m16n8k16_f16", "sm_80", "sm_75"),
         ("mma_m16n8k32_f8e4m3", "sm_89", "sm_86"),
         ("cvt_bf16", "sm_80", "sm_75"),
+        ("max_f32", "sm_80", "sm_75"),
         ("cvt_f8e4m3", "sm_89", "sm_86"),
         ("cvt_tf32", "sm_90a", "sm_89"),
         ("mfma_32x32x8_i8", "gfx90a", "gfx942"),

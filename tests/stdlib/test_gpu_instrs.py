@@ -105,7 +105,8 @@ def wanted(instr: Instr, x: dict[str, np.ndarray]) -> np.ndarray:
     """What the manuals say it computes, in double precision, for each group."""
     names = [o.name for o in instr.operands]
     if instr.function is not None:
-        function = {"exp2": np.exp2, "div": np.divide, "rcp": np.reciprocal}[instr.function]
+        functions = {"exp2": np.exp2, "div": np.divide, "rcp": np.reciprocal, "max": np.maximum, "min": np.minimum}
+        function = functions[instr.function]
         with np.errstate(divide="ignore", invalid="ignore"):
             exact = function(*(x[o.name].astype("f8") for o in instr.operands[:-1]))
         return exact if instr.function == "exp2" else exact.astype("f4")  # quotients are rounded, powers of whole numbers exact

@@ -1,7 +1,7 @@
-"""The functions of one f32 of which a device has a text of its own (docs/device.md).
+"""The functions of f32 of which a device has a text of its own (docs/device.md).
 
 APPROXIMATE  instructions that state an error: `Y[] = exp2(X[])`. What is emulated errs as much.
-EXACT        conversions: `Y[] = bf16(X[])`. What is emulated has the generic ones, with the same results.
+EXACT        conversions, max and min: `Y[] = bf16(X[])`. What is emulated has the generic ones, with the same results.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from ....dsl.device import Device, Instr
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """`text` sets `result[0]` from `argument[0]`. It errs by at most `ulps`, but may take subnormal numbers for 0.
+    """`text` sets `result[0]` from the first elements of the arguments.
 
-    converts   the type of the result, of a conversion, which is exact; None: f32
+    name      of the function; of an exact one, of the helper that it is
+    ulps      by which it errs at most, but it may take subnormal numbers for 0; None: it is exact
+    converts  the type of the result, of a conversion; None: f32
     """
 
     name: str
-    argument: str
+    arguments: tuple[str, ...]
     result: str
     text: str
-    ulps: float
+    ulps: float | None
     converts: str | None = None
 
 
@@ -46,22 +48,23 @@ def _approximate(device: Device, dialect: str) -> Iterator[DeviceFunction]:
     for instr in device.instrs:
         if instr.function is None or instr.error is None or not (dialect in dict(instr.emits) or dialect == "emulate"):
             continue
-        argument, *others = _arguments(instr)
-        if not others:  # else its cost is what others ask for
-            yield DeviceFunction(instr.function, argument, _result(instr), _text(instr, dialect), instr.error)
+        arguments = _arguments(instr)
+        if len(arguments) == 1:  # else its cost is what others ask for
+            yield DeviceFunction(instr.function, arguments, _result(instr), _text(instr, dialect), instr.error)
 
 
 def _exact(device: Device, dialect: str) -> Iterator[DeviceFunction]:
     """EXACT"""
     for instr in device.instrs:
+        if instr.used_everywhere is None or instr.error is not None or dialect not in dict(instr.emits):
+            continue
         to = instr.conversion
-        if to is not None and dialect in dict(instr.emits):
-            (argument,) = _arguments(instr)
-            yield DeviceFunction(conversion_name(to), argument, _result(instr), _text(instr, dialect), 0.0, to)
+        name = f"m_{instr.function}" if to is None else conversion_name(to)
+        yield DeviceFunction(name, _arguments(instr), _result(instr), _text(instr, dialect), None, to)
 
 
-def _arguments(instr: Instr) -> list[str]:
-    return [o.name.lower() for o in instr.operands if o.name != instr.statement.target]
+def _arguments(instr: Instr) -> tuple[str, ...]:
+    return tuple([o.name.lower() for o in instr.operands if o.name != instr.statement.target])
 
 
 def _result(instr: Instr) -> str:

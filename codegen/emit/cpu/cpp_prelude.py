@@ -123,9 +123,9 @@ def _function(need: Helper, dialect: str, own: tuple[DeviceFunction, ...]) -> st
     types = MacroTypes(need.type, need.lanes, "static" if dialect == "cpp" else "m_inline", names)
     if name.startswith(_DEVICE) and (device := _macro("m_device", dialect)) is not None:
         return str(device(types, next(f for f in own if f.name == name.removeprefix(_DEVICE)))).strip("\n")
-    conversion = next((f for f in own if f.converts is not None and f.name == name and need.lanes == 1), None)
-    if conversion is not None and (device := _macro("m_device_conversion", dialect)) is not None:
-        return str(device(types, conversion)).strip("\n")
+    exact = next((f for f in own if f.ulps is None and f.name == name and need.type == (f.converts or "f32")), None)
+    if exact is not None and need.lanes == 1 and (device := _macro("m_device_exact", dialect)) is not None:
+        return str(device(types, exact)).strip("\n")
     macro = _macro(name, dialect)
     if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
         return str(libm(types, need.name[2:])).strip("\n")

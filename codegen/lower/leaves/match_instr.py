@@ -113,10 +113,8 @@ def _ways(instr: Instr, computation: Computation) -> Iterator[Way]:
 def mismatch_reason(instr: Instr, computation: Computation) -> str:
     """Why what the instruction does is not what the work does, before any operand is looked at; empty where it may be."""
     s = instr.statement
-    if instr.error is not None:
-        return f"it is part of `{instr.function}`, which every call of it uses"
-    if instr.conversion is not None:
-        return f"every conversion of an f32 to {instr.conversion} uses it"
+    if instr.used_everywhere is not None:
+        return instr.used_everywhere
     if instr.accumulate != (computation.reduction is not None):
         return "it accumulates, and this is no reduction" if instr.accumulate else "it does not accumulate"
     kind = s.reduction.kind if s.reduction else "sum"

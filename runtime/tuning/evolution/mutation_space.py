@@ -62,7 +62,7 @@ class MutationSpace:
         return self._instrs(False)
 
     def _instrs(self, copies: bool) -> tuple[str, ...]:
-        found = (i for i in self.device.instrs if i.function is None and i.conversion is None)
+        found = (i for i in self.device.instrs if i.function is None and i.used_everywhere is None)
         alike = (i for i in found if (isinstance(i.statement.value, Load) and not i.statement.reduction) == copies)
         return tuple(dict.fromkeys(i.family or i.name for i in alike))
 

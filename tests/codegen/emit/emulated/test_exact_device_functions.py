@@ -1,4 +1,4 @@
-"""Conversions that a device has an instruction for: exact, in texts of its dialect, and none that a schedule names."""
+"""Conversions, max and min that a device has an instruction for: exact, in its texts, and none that a schedule names."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ op narrow[N](X: f32[N]) -> (Y: {0}[N]):
     Y[i] = {0}(X[i])
 op rounded[N](X: f32[N]) -> (Y: f32[N]):
     Y[i] = f32({0}(X[i]))
+"""
+EXTREMES = """
+op top[N](X: f32[N]) -> (Y: f32[]):
+    Y = max(i) X[i]
+op less[N](X: f32[N], Z: f32[N]) -> (Y: f32[N]):
+    Y[i] = min(X[i], Z[i])
 """
 
 
@@ -71,6 +77,28 @@ def test_a_device_of_your_own() -> None:
     for dtype, value in (("f32", "exp2(X[])"), ("bf16", "bf16(X[] + X[])"), ("f32", "f32(bf16(X[]))")):
         other = loads(SIMT + OWN.format(dtype, value)).device("mine")
         assert other.instrs[-1].conversion is None, value
+
+
+@pytest.mark.parametrize(("kind", "device", "own"), [("max", "sm_80", True), ("min", "sm_90a", True), ("max", "sm_75", False)])
+def test_extremes_that_propagate_nan(kind: str, device: str, own: bool) -> None:
+    program = Program("f", devices()[device], (), (), (), (), ())
+    text = prelude([Helper(f"m_{kind}", "f32")], program, "", "cuda")
+    assert (f"{kind}.NaN.f32" in text) == own
+    assert "NaN" not in prelude([Helper(f"m_{kind}", "i32"), Helper(f"m_{kind}", "f64")], program, "", "cuda")
+    assert "NaN" not in prelude([Helper(f"m_{kind}", "f32")], program, "", "emulate")
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 301])
+def test_emulated_extremes(n: int) -> None:
+    module = loads(EXTREMES)
+    rng = np.random.default_rng(n)
+    x, z = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
+    for last in (1.0, np.inf, np.nan):
+        x[n // 2 : n // 2 + 1] = last
+        with np.errstate(invalid="ignore"):
+            found = compile(module, "top", "auto", "emulate:sm_80")(x), compile(module, "less", "auto", "emulate:sm_80")(x, z)
+            np.testing.assert_array_equal(np.asarray(found[0]), np.max(x, initial=-np.inf))
+            np.testing.assert_array_equal(np.asarray(found[1]), np.minimum(x, z))
 
 
 def test_no_schedule_names_one() -> None:
