@@ -15,7 +15,7 @@ from .op import Statement
 from .source import Span
 from .support.cached import cached_property
 from .types import DType
-from .values import Apply, Cast, Const, Load
+from .values import Apply, Cast, Const, Load, neutral_value
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ class Instr:
 
     `awaits`: an asynchronous one's word of `AWAITED` (and what follows it); None: complete when the next statement begins.
     `error`: of one that is a function of numbers, in units in the last place; None: its result is that of its statement.
+    `restricted`: the device's instruction that does the same, of the terms that an operand more says.
     """
 
     name: str
@@ -131,9 +132,29 @@ class Instr:
     awaits: tuple[str, ...] | None = None
     error: float | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    restricted: Instr | None = field(default=None, compare=False, repr=False)
 
     def operand(self, name: str) -> Operand:
         return self._operands[name]
+
+    @cached_property
+    def condition(self) -> Load | None:
+        """The operand of truth values that says which of its terms count: `C[m, n] += sum(k) where(M[m, k], ..., 0)`."""
+        value, reduction = self.statement.value, self.statement.reduction
+        if reduction is None or not isinstance(value, Apply) or value.fn != "where":
+            return None
+        cond, _, other = value.args
+        return cond if isinstance(cond, Load) and other == neutral_value(reduction.kind, value.dtype) else None
+
+    def restricts(self, other: Instr) -> bool:
+        """Whether it does what another one does, of the terms for which its condition holds."""
+        s, value, condition = self.statement, self.statement.value, self.condition
+        if condition is None or not isinstance(value, Apply) or value.args[1] != other.statement.value:
+            return False
+        theirs = other.statement
+        operands = tuple(o for o in self.operands if o.name != condition.tensor)
+        mine = (self.level, self.accumulate, operands, s.target, s.indices, s.reduction)
+        return mine == (other.level, other.accumulate, other.operands, theirs.target, theirs.indices, theirs.reduction)
 
     @cached_property
     def _operands(self) -> dict[str, Operand]:

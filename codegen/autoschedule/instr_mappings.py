@@ -66,7 +66,8 @@ def mappings(ctx: LoweringContext, computation: Computation) -> Iterator[InstrMa
 
 
 def candidate_instrs(device: Device) -> tuple[Instr, ...]:
-    return tuple(i for i in device.instrs if i.accumulate)
+    """Those that accumulate. One that is told which terms count is called in place of another."""
+    return tuple(i for i in device.instrs if i.accumulate and i.condition is None)
 
 
 # ---------------------------------------------------------------- instructions

@@ -41,8 +41,11 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
     groups = len(ids) // lanes
     dense: dict[str, np.ndarray] = {}
     inputs = [(o, p) for o, p in zip(instr.operands, stmt.pieces, strict=True) if o.role != "output"]
-    # READ_WHAT_IS_TAKEN: which elements of an operand in memory are read may depend on one in registers.
-    for operand, piece in sorted(inputs, key=lambda x: memories[x[1].buffer].below > 1):
+    # READ_WHAT_IS_TAKEN: which elements of an operand are read may depend on another one.
+    asked = {
+        ld.tensor for v in walk(instr.statement.value) if isinstance(v, Apply) and v.fn == "where" for ld in loads(v.args[0])
+    }
+    for operand, piece in sorted(inputs, key=lambda x: x[0].name not in asked):
         taken = _source_operands(instr, operand.name, dense, groups, site.domain)
         dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site, taken)
     results = _execute(instr, dense, groups, site.domain)
@@ -124,7 +127,7 @@ def _source_operands(
     Shape (groups, *operand.shape).
     """
     s = instr.statement
-    if not any(isinstance(v, Apply) and v.fn == "where" for v in walk(s.value)):
+    if operand == s.target or not any(isinstance(v, Apply) and v.fn == "where" for v in walk(s.value)):
         return None
     frame, _ = _grid(instr, groups)
     found = np.zeros((groups, *instr.operand(operand).shape), np.bool_)

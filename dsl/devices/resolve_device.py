@@ -107,9 +107,14 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
             for name, figures in facts.costs(item, instrs, diagnostics).items():
                 instrs[name] = replace(instrs[name], **figures)
     diagnostics.raise_if_any()
-    return Device(
-        decl.name, tuple(levels.values()), tuple(memories.values()), tuple(instrs.values()), tuple(limits.items()), decl
-    )  # fmt: skip
+    paired = _with_restricted(tuple(instrs.values()))
+    return Device(decl.name, tuple(levels.values()), tuple(memories.values()), paired, tuple(limits.items()), decl)
+
+
+def _with_restricted(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
+    """Each with the one that does the same of some of its terms."""
+    some = [i for i in instrs if i.condition is not None]
+    return tuple(replace(i, restricted=next((x for x in some if x.restricts(i)), None)) for i in instrs)
 
 
 def _lacks_lanes(instr: Instr, levels: Mapping[str, Level]) -> str | None:

@@ -6,8 +6,9 @@ without that block (Aho et al., "Compilers", 9.6). Trap loops behind the end are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from .classes import MEMORY
 from .instruction import Instruction
@@ -53,9 +54,12 @@ def innermost_loops(blocks: Sequence[Block]) -> list[tuple[Loop, tuple[Loop, ...
     found = []
     for loop in loops:
         if not any(x.blocks < loop.blocks for x in loops):
-            around = sorted((x for x in loops if loop.blocks < x.blocks), key=lambda x: len(x.blocks))
-            found.append((loop, tuple(around)))
+            found.append((loop, _around(loop, loops)))
     return found
+
+
+def _around(loop: Loop, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    return tuple(sorted((x for x in loops if loop.blocks < x.blocks), key=lambda x: len(x.blocks)))
 
 
 def _loops(blocks: Sequence[Block]) -> list[Loop]:
@@ -98,10 +102,12 @@ def _dominators(blocks: Sequence[Block], before: dict[int, list[int]]) -> dict[i
 def iteration(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop | None) -> tuple[Instruction, ...]:
     """The instructions of one iteration in the order of their execution; without a loop, those of the whole function.
 
-    Guarded parts count as executed, as the copies of a pipeline are in all iterations but the last ones. Left out are blocks
-    with a call: NVIDIA's assembler calls a function for the rare operands of a division or a root.
+    Guarded parts count as executed, as the copies of a pipeline are in all iterations but the last ones. Of two versions the
+    shorter one does: that of whole tiles, without guards. Left out are blocks with a call (NVIDIA's assembler calls a function
+    for the rare operands of a division or a root), and loops inside of the loop, if another way passes them by.
     """
     start = loop.header if loop else 0
+    far = _instructions_to_head(code, blocks, loop) if loop else {}
     path, seen, now = list[Instruction](), set[int](), start
     while now not in seen:
         seen.add(now)
@@ -109,8 +115,44 @@ def iteration(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop |
         ways = [n for n in blocks[now].next if loop is None or n in loop.blocks]
         if not ways or ways == [start]:
             break
-        now = next((n for n in ways if n != start and n not in seen and not _calls(code, blocks[n])), ways[0])
+        fresh = [n for n in ways if n != start and n not in seen and not _calls(code, blocks[n])]
+        known = [n for n in fresh if n in far]
+        if len(known) == 2 and not any(_reaches(blocks, a, b, start, far) for a, b in (known, known[::-1])):
+            known.sort(key=lambda n: far[n])
+        now = next(iter(known or fresh or ways))
     return tuple(i for i in path if i.base != "NOP")
+
+
+def _instructions_to_head(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop) -> dict[int, int]:
+    """From blocks of a loop the instructions of the shortest way to its head, past loops inside and calls, if there is one."""
+    inner = [x.blocks for x in _loops(blocks) if x.blocks < loop.blocks]
+    some = {n for n in loop.blocks.difference(*inner) if not _calls(code, blocks[n])}
+    before: dict[int, list[int]] = {}
+    for n in some:
+        for to in blocks[n].next:
+            before.setdefault(to, []).append(n)
+    far, todo = {loop.header: 0}, [(0, loop.header)]
+    while todo:
+        length, n = heappop(todo)
+        for b in before.get(n, []):
+            there = length + blocks[b].end - blocks[b].start
+            if there < far.get(b, there + 1) and b != loop.header:
+                far[b] = there
+                heappush(todo, (there, b))
+    return far
+
+
+def _reaches(blocks: Sequence[Block], start: int, end: int, head: int, among: Collection[int]) -> bool:
+    """Whether a way leads from one block to another in the same iteration."""
+    seen, todo = {start}, [start]
+    while todo:
+        for to in blocks[todo.pop()].next:
+            if to == end:
+                return True
+            if to in among and to != head and to not in seen:
+                seen.add(to)
+                todo.append(to)
+    return False
 
 
 def _calls(code: Sequence[Instruction], block: Block) -> bool:
@@ -120,12 +162,16 @@ def _calls(code: Sequence[Instruction], block: Block) -> bool:
 def main_loop(
     code: Sequence[Instruction], blocks: Sequence[Block], class_of: Callable[[Instruction], str]
 ) -> tuple[Loop | None, tuple[Loop, ...]]:
-    """The innermost loop with most matrix instructions, then multiply-adds, then accesses of memory; and the loops around it.
-    None for a function without loops."""
+    """The loop with most matrix instructions that are not in loops inside of it; where there are none, the innermost loop with
+    most multiply-adds, then accesses of memory. And the loops around it. None for a function without loops."""
 
     def weight(found: tuple[Loop, tuple[Loop, ...]]) -> tuple[int, ...]:
         names = [class_of(i) for i in iteration(code, blocks, found[0])]
         return (names.count("mma"), names.count("fma"), sum(n in MEMORY for n in names))
 
-    loops = innermost_loops(blocks)
-    return max(loops, key=weight) if loops else (None, ())
+    loops = _loops(blocks)
+    matrix = {n for n, b in enumerate(blocks) if any(class_of(i) == "mma" for i in code[b.start : b.end])}
+    own = {x: x.blocks.difference(*(y.blocks for y in loops if y.blocks < x.blocks)) for x in loops}
+    some = [(x, _around(x, loops)) for x in loops if not matrix.isdisjoint(own[x])]
+    found = some or innermost_loops(blocks)
+    return max(found, key=weight) if found else (None, ())

@@ -119,8 +119,16 @@ def wanted(instr: Instr, x: dict[str, np.ndarray]) -> np.ndarray:
         return x["S"]
     if names == ["S", "L", "D"]:  # as many elements as the last operand says, then zeros
         return np.where(np.arange(x["S"].shape[-1]) < x["L"].reshape(-1, 1), x["S"], np.zeros((), x["S"].dtype))
+    told = instr.condition.tensor if instr.condition is not None else ""
+    names = [n for n in names if n != told]
     a, b, c = (x[n].astype("i8" if instr.operands[2].dtype.kind == "int" else "f8") for n in names)
-    a, b, c = (v.reshape(v.shape[0], *o.shape) for v, o in zip((a, b, c), instr.operands, strict=True))
+    a, b, c = (v.reshape(v.shape[0], *instr.operand(n).shape) for v, n in zip((a, b, c), names, strict=True))
+    if told:  # NaN of a term that does not count is nowhere in the result
+        terms = a[:, :, :, None] * b[:, None]
+        counts = x[told].reshape(-1, *instr.operand(told).shape)
+        index = [v.name for e in instr.condition.indices for v in e.variables()] if instr.condition else []
+        counts = counts[:, :, :, None] if index[0] == instr.statement.indices[0] else counts[:, None]
+        return c + np.where(counts, terms, 0).sum(axis=2)
     if a.ndim == 3:
         return c + a @ b
     if a.ndim == 1:
@@ -132,6 +140,8 @@ def some(rng: np.random.Generator, o: Operand, shape: tuple[int, ...], whole: bo
     if o.dtype.kind in ("int", "uint"):
         low = 0 if o.dtype.kind == "uint" else -100
         return rng.integers(low, 100, shape).astype(o.dtype.numpy)
+    if o.dtype.kind == "bool":
+        return rng.random(shape) < 0.7
     x = rng.integers(-4, 5, shape) if whole else rng.standard_normal(shape)
     x = np.asarray(x, np.float32)
     if o.dtype.name == "tf32":  # what the type can hold: the 13 lowest bits are 0

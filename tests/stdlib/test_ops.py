@@ -230,6 +230,7 @@ FORMULAS = {
     "attention": attend,
     "attention_f32": attend,
     "causal_attention": causal,
+    "causal_attention_f16": causal,
     "grouped_attention": lambda q, k, v: attend(q, k[:, None], v[:, None]),
     "stencil3": stencil(),
     "stencil5": stencil(),

@@ -8,6 +8,8 @@ WHOLE_OR_NOT  an instruction that accesses memory is executed if its whole opera
 ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason. For several units
               it also holds if an operand in an argument is misaligned whatever the sizes are.
 WHERE_IT_READS  the same holds if the operand is in another memory than the instruction accesses.
+SOME_TERMS    of a reduction with a domain, an instruction is called as it is where all terms of a call count; elsewhere that is
+              called which an operand tells which terms count (`match_instr`, CHOSEN_TERMS).
 ONE_WRITER    if several units would copy the same elements, unit 0 copies them (`predicated_store`).
 TOGETHER      units that execute one instruction do not diverge.
 """
@@ -16,34 +18,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ....dsl.device import Instr, Operand
 from ....dsl.errors.schedule import InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, loads, transform
-from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
-from ...analysis.loop_nest import linear_address
 from ...ir.schedule_tree import fragment_of
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
 from ...plan.derived_names import StagedCopy, tensor_of
 from ...schedule.synthetic_spans import author_of
-from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
+from ..addressing import coordinates, edge_conds, translate, zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import counting_term
 from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
-from ..spec import ZERO, Focus, RangeStep, View
+from ..spec import ZERO, Focus, View
 from ..stores.predicated_store import one_writer
 from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused
 from .fragment_fit import same_fragment
-from .match_instr import FragmentMap, InstrMatch, fragment_map
+from .match_instr import FragmentMap, InstrMatch, chosen_terms, domain_indices, fragment_map
+from .operand_address import buffer_of, for_all, is_never_aligned, lies_in, operand_address
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 from .shared_values import mask_value
-
-_UNKNOWN = KnownMultiples(frozenset(), {}, {})
 
 
 @dataclass(frozen=True)
@@ -99,6 +96,10 @@ def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, valu
 def _repeat(
     ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch, todo, demands, unroll: int, span
 ) -> list[Stmt]:
+    if computation.domain and domain_indices(computation).isdisjoint(todo):
+        chosen = chosen_terms(m, computation)
+        if chosen is not None:
+            return _some_terms(ctx, focus, computation, m, chosen, todo, demands, unroll, span)
     if todo:
         index = todo[0]
         for n, d in enumerate(demands):
@@ -135,6 +136,47 @@ def _repeat(
                 lambda f, v, n=n, d=d: _repeat(ctx, f, computation, m, (), _loaded(demands, n, d, v), unroll, span),
             )
     return _call(ctx, focus, computation, m, demands, span)
+
+
+def _some_terms(
+    ctx: LoweringContext,
+    focus: Focus,
+    computation: Computation,
+    m: InstrMatch,
+    chosen: InstrMatch,
+    todo,
+    demands,
+    unroll: int,
+    span,
+) -> list[Stmt]:
+    """SOME_TERMS, of the call that the focus is at along all indices of the domain."""
+    inside = _all_count(focus, computation, m)
+    term = counting_term(computation)
+    every = _repeat(ctx, focus, term, m, todo, demands, unroll, span) if inside is not None else []
+    assert chosen.instr.condition is not None
+    name = chosen.instr.condition.tensor
+    ctx.instrs[chosen.instr.name] = chosen.instr
+    indices = domain_indices(computation) & focus.ranges.keys()
+    told = _Demand(chosen.instr.operand(name), dict(chosen.operands)[name], indices, fragment_map(chosen, name))
+    some = _repeat(ctx, focus, term, chosen, todo, (*demands, told), unroll, span)
+    return some if inside is None else [If(inside, tuple(every), tuple(some))]
+
+
+def _all_count(focus: Focus, computation: Computation, m: InstrMatch) -> tuple[Expr, ...] | None:
+    """What is at least 0 only if all terms of a call count; None where that is not known."""
+    out: list[Expr] = []
+    for c in computation.domain:
+        least = c
+        for v in c.variables():
+            last = m.extent(computation.alias.get(v.name, v.name)) - 1
+            if not last:
+                continue
+            k = c.coefficient(v)
+            if not k or v in (c - as_expr(v) * k).variables() or v.name in computation.alias:
+                return None
+            least = least + last * k if k < 0 else least
+        out.append(least.subs(focus.binding))
+    return tuple(out)
 
 
 def _loaded(demands, n: int, d: _Demand, view: View):
@@ -216,12 +258,12 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
-            coords, more, why = _address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
-            if view.form == "global" and m.instr.level != ctx.innermost and _never_aligned(ctx, view, op, coords):
+            coords, more, why = operand_address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
+            if view.form == "global" and m.instr.level != ctx.innermost and is_never_aligned(ctx, view, op, coords):
                 why = why or f"`{op.name}` is not aligned for it, whatever the sizes are"
             if why:
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
-                elsewhere = _lies_in(ctx, _buffer(ctx, view).memory) != _lies_in(ctx, op.memory)
+                elsewhere = lies_in(ctx, buffer_of(ctx, view).memory) != lies_in(ctx, op.memory)
                 if isinstance(computation.name, StagedCopy) and (laid_out or elsewhere):
                     raise UnusableInstr(m.instr.name, why)
                 note_unused(ctx, m.instr.name, why, m.named_at)
@@ -237,7 +279,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     if not guards:
         return [stmt]
     elementwise = _one_by_one(ctx, focus, computation, m)
-    together = _for_all(ctx, focus, guards)
+    together = for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (stmt,), tuple(elementwise))]
 
 
@@ -266,91 +308,6 @@ def _once(ctx: LoweringContext, focus: Focus, computation: Computation, instr: I
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in (computation.subscripts or computation.indices)))
     conds = one_writer(ctx, focus, indices, view.buffer, innermost=instr.level)
     return If(conds, (call,)) if conds else call
-
-
-def _for_all(ctx: LoweringContext, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-    """TOGETHER: conditions, the same for all units that execute the instruction, under which the guards hold for each of them;
-    None where there are no simple ones."""
-    units = {ctx.unit_var(x): ctx.units[x].constant for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units}
-    if not any(not v.isdisjoint(units) for v in (c.variables() for c in guards)):
-        return guards
-
-    if None in units.values():
-        return None
-    at = np.indices(tuple(n or 1 for n in units.values()), sparse=True)
-    env = {v.name: x for v, x in zip(units, at, strict=True)}
-    out = []
-    for c in guards:
-        own = [(a, k) for a, k in c.terms if not Expr(((a, 1),)).variables().isdisjoint(units)]
-        mine = Expr(tuple(own))
-        if not mine.variables() <= set(units):
-            return None
-        out.append(c - mine + int(np.min(mine.evaluate(env))))
-    return tuple(dict.fromkeys(c for c in out if c.interval[0] is None or c.interval[0] < 0))
-
-
-def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, tensor: str, indices, inside, halo: bool):
-    """The address this unit passes, what must hold for the whole operand to be inside, and why no call can access it.
-
-    The reason is empty where a call can.
-
-    `halo`: the tensor may be read outside of its shape, where something `else` counts.
-    """
-    lane, _ = ctx.number(lanes_below(ctx, focus.level, f.lanes))
-    view = focus.views[tensor]
-    buffer = _buffer(ctx, view)
-    guards: list = []
-
-    def of(register: Expr) -> Focus:
-        ranges = dict(focus.ranges)
-        for i, extent, e in f.maps:
-            subs = {v: lane if v.name == "lane" else register for v in e.variables()}
-            ranges[i] = focus.ranges[i].split(1, RangeStep(e.subs(subs), as_expr(extent), "fragment"))
-        return replace(focus, ranges=ranges)
-
-    def address(at: Focus) -> Expr:
-        return linear_address(buffer, coordinates(ctx, at, tensor, indices))
-
-    alias = focus.aliases
-    visited = (alias.get(v.name, v.name) for e in indices for v in sorted(e.variables(), key=str))
-    all_indices = dict.fromkeys((*(i for i, _, _ in f.maps), *(i for i in visited if i in focus.ranges)))
-    ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
-    for at in ends.values():
-        # a staged tile is as large as what is read of it, so only arguments need their edges guarded
-        mine = [i for i, _, _ in f.maps]
-        guards += edge_conds(at, all_indices) if view.form == "global" else unfilled_edge_conds(at, view, mine)
-        within = list(inside)
-        if halo and view.form == "global":
-            within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
-        guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
-    coords = coordinates(ctx, ends[0], tensor, indices)
-    first, r = linear_address(buffer, coords), Var("$r", 0, f.registers - 1)
-    straight = f.registers == 1 or first + r == address(of(as_expr(r)))
-    straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
-    why = "" if straight else f"the {f.registers} elements of `{op.name}` are not adjacent in `{tensor_of(tensor)}`"
-    aligned = divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1) == 0
-    if view.form != "global" and not aligned and buffer.size.constant != 0:  # ALIGNED; no address is in what has no elements
-        why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor_of(tensor)}` has others"
-    if (there := _lies_in(ctx, buffer.memory)) != _lies_in(ctx, op.memory):  # WHERE_IT_READS
-        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor_of(tensor)}` in `{there}`"
-    return coords, tuple(dict.fromkeys(guards)), why
-
-
-def _never_aligned(ctx: LoweringContext, view: View, op: Operand, coords: tuple[Expr, ...]) -> bool:
-    """ALIGNED: whether the address is misaligned whatever the sizes are. Copies of one unit are made narrower later."""
-    buffer = _buffer(ctx, view)
-    sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()} | dict(ctx.derived).keys()
-    known = KnownMultiples(frozenset(sizes), dict(ctx.derived), {})
-    return required_divisors(linear_address(buffer, coords), max(1, op.alignment // buffer.dtype.bytes), known) is None
-
-
-def _buffer(ctx: LoweringContext, view: View) -> Buffer:
-    return next(b for b in ctx.buffers if b.name == view.buffer)
-
-
-def _lies_in(ctx: LoweringContext, memory: str) -> str:
-    """The memory that addresses are of: that behind a cache."""
-    return ctx.device.memory(memory).backing or memory
 
 
 def _one_by_one(ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch) -> list[Stmt]:

@@ -3,6 +3,12 @@
 The instruction's op is unified with the computation's value; operands bind to the factors (any expression of the operand's
 type). An instruction index may stand for an index that occurs in exactly the same operands. If there are several, one with
 contiguous accesses is chosen.
+
+Of a reduction with a domain an instruction computes
+
+ONE_TERM        one of its values, so that all that a call adds counts, or nothing;
+CHOSEN_TERMS    or several, if the device has an instruction that does the same of the terms that an operand says: where only
+                some of a call's terms count, that one is called (`instr_leaf`).
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from ....dsl.device import Instr
 from ....dsl.index.expr import Expr, Var
 from ....dsl.op import Statement
 from ....dsl.source import Span
-from ....dsl.values import Apply, Cast, Const, Load, Value, loads
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Apply, Cast, Const, Load, Masked, Value, loads
 from ...plan.computations import Computation
 
 COMMUTE = ("add", "mul", "min", "max")
@@ -90,13 +97,30 @@ def _found(instr: Instr, computation: Computation) -> tuple[Way, ...]:
 
 
 def _serves_domain(instr: Instr, computation: Computation, index: dict[str, str]) -> bool:
-    """ONE_TERM: whether all that a call adds is inside of a domain, or none of it."""
-    alias, extents = (
-        computation.alias,
-        {theirs: e.constant for mine, e in instr.statement.ranges if (theirs := index.get(mine))},
-    )
-    names = {alias.get(v.name, v.name) for c in computation.domain for v in c.variables()}
-    return all(extents.get(name, 1) == 1 for name in names)
+    """ONE_TERM, CHOSEN_TERMS"""
+    extents = {theirs: e.constant for mine, e in instr.statement.ranges if (theirs := index.get(mine))}
+    several = {i for i in domain_indices(computation) if extents.get(i, 1) != 1}
+    if instr.restricted is None or instr.restricted.condition is None:
+        return not several
+    return several <= {index[v.name] for e in instr.restricted.condition.indices for v in e.variables()}
+
+
+def domain_indices(computation: Computation) -> frozenset[str]:
+    """The indices on which it depends whether a term counts, and variables that are none."""
+    alias = computation.alias
+    return frozenset(alias.get(v.name, v.name) for c in computation.domain for v in c.variables())
+
+
+def chosen_terms(m: InstrMatch, computation: Computation) -> InstrMatch | None:
+    """CHOSEN_TERMS: the same by the instruction that is told which terms count; None where a call has ONE_TERM of a domain."""
+    if all(m.extent(i) == 1 for i in domain_indices(computation)):
+        return None
+    chosen = m.instr.restricted
+    assert chosen is not None, "it serves the domain"
+    assert chosen.condition is not None
+    true, false = (Const(x, chosen.condition.dtype) for x in (True, False))
+    condition = Masked(computation.domain, true, false, chosen.condition.dtype)
+    return replace(m, instr=chosen, operands=(*m.operands, (chosen.condition.tensor, condition)))
 
 
 def _ways(instr: Instr, computation: Computation) -> Iterator[Way]:

@@ -52,6 +52,33 @@ def test_the_innermost_loop_says_how_many_are_around_it():
     assert found(rows) == ("HMMA BRA", 1)
 
 
+RARE = """
+        L_x_0:
+        VOTE.ANY P1, P1
+        @P1 BRA L_x_1
+        HMMA R4
+        {join}
+        L_x_1:
+        SHFL R5
+        @P2 BRA L_x_1
+        L_x_2:
+        @P0 BRA L_x_0
+        EXIT"""
+
+
+def test_a_rare_loop_inside_is_passed_by() -> None:
+    """The matrix instructions are in the loop around it."""
+    assert found(RARE.format(join="BRA L_x_2")) == ("VOTE BRA HMMA BRA BRA", 0)
+    assert found(RARE.format(join="MOV R6")) == ("VOTE BRA HMMA MOV SHFL BRA BRA", 0)  # no way passes it by
+
+
+def test_of_two_versions_the_shorter_one_is_executed() -> None:
+    guarded, whole = "MOV R1\nMOV R2\nHMMA R4", "HMMA R4"
+    for first, second in ((guarded, whole), (whole, guarded)):
+        rows = f"L_x_0:\n@P1 BRA L_x_1\n{first}\nBRA L_x_2\nL_x_1:\n{second}\nL_x_2:\n@P0 BRA L_x_0\nEXIT"
+        assert "MOV" not in found(rows)[0]
+
+
 def test_guarded_parts_count_as_executed():
     rows = """
         L_x_0:

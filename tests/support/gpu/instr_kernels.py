@@ -33,7 +33,7 @@ def registers(device: Device, o: Operand) -> tuple[str, int] | None:
     count = FragmentLayout.of(o).registers
     if o.dtype.name in OWN:
         return OWN[o.dtype.name], count
-    return "uint32_t", -(-count * o.dtype.bits // 32)
+    return "uint32_t", -(-count * o.dtype.bytes // 4)
 
 
 def source(device: Device, instrs: list[Instr], dialect: str) -> str:

@@ -41,6 +41,7 @@ op with_lse[H, G, Q, T, D, E](q: f16[H, G, Q, D], k: f16[H, T, D], v: f16[H, T, 
 CASES = {
     "attention": {"H": 1, "Q": 19, "T": 70, "D": 4},
     "causal": {"H": 2, "Q": 33, "T": 35, "D": 3},
+    "causal_attention_f16": {"H": 1, "Q": 50, "T": 70, "D": 3},
     "with_lse": {"H": 1, "G": 2, "Q": 20, "T": 40, "D": 3, "E": 9},
 }
 LARGE = {"H": 16, "Q": 1024, "T": 1024, "D": 64}

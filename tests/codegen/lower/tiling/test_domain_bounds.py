@@ -92,13 +92,13 @@ def test_the_loop_of_a_leaf_ends_too():
 
 
 def test_a_call_adds_terms_that_all_count_or_none():
-    """A multiply-add of vectors has one `i` and one `j`; an instruction of groups has several."""
+    """A multiply-add of vectors has one `i` and one `j`; an instruction of groups has several (`test_some_terms`)."""
     lines = "tile i: 6, k: 16 / keep C in register / tile j: 4 / compute with fma"
     calls = [s for s in statements(program_of(TRIANGLE, lines, "cpu:avx2").launches[0].body) if isinstance(s, Call)]
     assert {c.instr for c in calls} == {"fma_f32x8"}
-    half = TRIANGLE.text.replace("L: f32", "L: f16").replace("B: f32", "B: f16")
+    half = TRIANGLE.text.replace("L: f32", "L: tf32").replace("B: f32", "B: tf32")
     half = half.replace("L[i, j]", "f32(L[i, j])").replace("B[j, k]", "f32(B[j, k])")
-    lines = "tile i: 16, k: 8 -> block / keep C in register / tile j: 16 / compute with mma_m16n8k16_f16"
+    lines = "tile i: 16, k: 8 -> block / keep C in register / tile j: 8 / compute with mma_m16n8k8_tf32"
     with pytest.raises(UserError, match="does not compute `C`") as refused:
         program_of(Formula(half, TRIANGLE.result), lines, "sm_80")
     assert "a call adds terms inside of j <= i and others" in (refused.value.help or "")

@@ -1,0 +1,120 @@
+"""The texts of instructions that are told which terms count, run on the CPU: other terms add nothing, whatever they are."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.dsl.device import Instr
+from andiron.dsl.fragment import FragmentLayout
+
+from ..support.gpu.instr_kernels import registers
+from ..support.gpu.library_instrs import NVIDIA, devices, family, instructions
+from .test_gpu_instrs import one_call
+
+SHIM = Path(__file__).parents[1] / "support" / "gpu" / "simt_shim.h"
+WARP = """
+static uint32_t words[32][4];
+template <class T> static T __shfl_sync(unsigned mask, T x, int lane) {
+    words[threadIdx.x][0] = x; meet_lanes(mask); x = words[lane % 32][0]; meet_lanes(mask); return x;
+}
+static int __any_sync(unsigned mask, int x) {
+    words[threadIdx.x][0] = x; meet_lanes(mask);
+    int found = 0;
+    for (auto& w : words) found |= w[0] != 0;
+    meet_lanes(mask); return found;
+}
+static uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t s) {
+    uint64_t both = x | (uint64_t)y << 32; uint32_t r = 0;
+    for (int i = 0; i < 4; i++) r |= (uint32_t)(both >> 8 * (s >> 4 * i & 7) & 255) << 8 * i;
+    return r;
+}
+static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static float widened(uint16_t x) {
+    if (BRAIN) return __int_as_float(x << 16);
+    const int e = x >> 10 & 31, m = x & 1023;
+    float f = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf(1024 + m, e - 25) : ldexpf(m, -24);
+    return x >> 15 ? -f : f;
+}
+static uint32_t of_a[32][4], of_b[32][2];
+template <int X, int Y> static void product(float (&c)[4], uint32_t (&a)[X], const uint32_t (&b)[Y]) {
+    memcpy(of_a[threadIdx.x], a, sizeof a), memcpy(of_b[threadIdx.x], b, sizeof b);
+    meet_lanes(~0u);
+    const int lane = threadIdx.x;
+    for (int r = 0; r < 4; r++)
+        for (int k = 0; k < 8 * Y; k++) {
+            const int at = k % 8 / 2, column = 2 * (lane % 4) + r % 2;
+            const uint32_t x = of_a[lane / 4 * 4 + at][r / 2 + k / 8 * 2], y = of_b[column * 4 + at][k / 8];
+            c[r] += widened(x >> 16 * (k % 2)) * widened(y >> 16 * (k % 2));
+        }
+    meet_lanes(~0u);
+}
+"""
+
+
+def library(instr: Instr, folder: Path) -> ctypes.CDLL:
+    device = devices()["sm_80"]
+    text = dict(instr.emits)["cuda"]
+    text, products = re.subn(r'asm volatile\("mma\..*?\);\n', "product(c, z, b);\n", text, flags=re.DOTALL)
+    text, widened = re.subn(r'asm\("[^"]*" : "=f"\((\w\[i\])\) : "\w"\((\w)\)\);', r"\1 = widened(\2);", text)
+    assert (products, widened) == (1, 2)
+    params, cells = [], []
+    for n, o in enumerate(instr.operands):
+        found = registers(device, o)
+        assert found is not None
+        kind, count = found
+        params.append(f"{'const ' if o.role == 'input' else ''}{kind} (&{o.name.lower()})[{count}]")
+        cells.append(f"(({kind} (*)[{count}])p[{n}])[threadIdx.x]")
+    brain = instr.operands[0].dtype.name == "bf16"
+    source = f'#include "{SHIM}"\n#define BRAIN {int(brain)}\n{WARP}\nstatic void run({", ".join(params)}) {{\n{text}\n}}\n'
+    source += 'extern "C" const char* call(void** p) { return run_grid(1, 32, [](void* x) { auto p = (void**)x; '
+    source += f"run({', '.join(cells)}); }}, p); }}\n"
+    (folder / "i.cpp").write_text(source, encoding="utf-8")
+    command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(folder / "i.cpp"), "-o", str(folder / "i.so")]
+    subprocess.run(command, check=True)
+    found = ctypes.CDLL(str(folder / "i.so"))
+    found.call.restype = ctypes.c_char_p
+    return found
+
+
+@pytest.mark.parametrize("title", family("mma_where"))
+def test_text(title: str, tmp_path: Path) -> None:
+    device, instr = instructions()[title]
+    run, rng = library(instr, tmp_path), np.random.default_rng(3)
+    program = one_call(device, instr)
+    for case in range(6):
+        values: dict[str, np.ndarray] = {}
+        for o in instr.operands:
+            x = rng.integers(-4, 5, o.shape).astype(np.float32).astype(o.dtype.numpy)
+            values[o.name] = rng.random(o.shape) < 0.6 if o.dtype.kind == "bool" else x
+        if case:  # without, the product is one by the matrix instruction
+            b, seen = values["B"], values["M"]
+            for n in range(case):
+                b[rng.integers(b.shape[0]), rng.integers(8)] = (np.nan, np.inf, -np.inf)[n % 3]
+            if case > 3:
+                values["A"][~seen] = np.nan
+        want = next(iter(interpret(program, {n: x[None] for n, x in values.items()}).values()))[0]
+        assert np.isfinite(want).any()
+        arrays = []
+        for o in instr.operands:
+            at = FragmentLayout.of(o).table()
+            fragment = values[o.name][at[..., 0], at[..., 1]]
+            arrays.append(np.ascontiguousarray(fragment).view(np.uint8).copy())
+        fault = run.call((ctypes.c_void_p * 4)(*(x.ctypes.data for x in arrays)))
+        assert fault is None, fault
+        got, at = arrays[-1].view(np.float32).reshape(32, -1), FragmentLayout.of(instr.operands[-1]).table()
+        np.testing.assert_array_equal(got, want[at[..., 0], at[..., 1]])
+
+
+def test_every_device_with_products_of_halves_has_them() -> None:
+    for name in NVIDIA:
+        for i in devices()[name].instrs:
+            if i.family == "mma" and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
+                assert i.restricted is not None, i.name
+                assert i.restricted.restricts(i)
+                assert not i.restricts(i.restricted)
