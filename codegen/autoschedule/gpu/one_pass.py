@@ -45,6 +45,7 @@ from ..tile_space import Tiles, ceil_div, round_up, useful_share
 from .contraction_resources import STEP, SYNC
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import StagedOperand, best_staging
+from .visited_tiles import visited_tiles
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]
@@ -147,13 +148,13 @@ class PassNest:
         return dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True))
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
-        """What candidates ask for those extents."""
+        """What candidates ask for those extents, and values of the op's sizes."""
         machine = self.machine
-        rows, key, deep, wide = sizes[self.row], sizes[self.found.key], sizes[self.inner], sizes[self.feature]
+        rows, deep, wide = sizes[self.row], sizes[self.inner], sizes[self.feature]
         batch = prod(sizes[i] for i in self.found.rows[:-1])
         groups, lanes = t["bi"] // t["wi"], machine.lanes
         blocks = batch * ceil_div(rows, t["bi"])
-        turns = ceil_div(key, t["bt"])
+        turns = self._turns(t, sizes)
         first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
         second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
@@ -186,6 +187,23 @@ class PassNest:
     def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic:
         d = self.demand(t, sizes)
         return TileTraffic(d.dram_bytes, d.l2_bytes, d.staging * d.blocks, 1 - useful_share(sizes[self.row], t["bi"]))
+
+    def _turns(self, t: Tiles, sizes: Mapping[str, Any]) -> Any:
+        """Iterations of a block, on average: those that a domain leaves."""
+        reductions = (self.found.statistic, *self.found.sums, *self.found.products)
+        domain = self.product.domain if all(w.domain for w in reductions) else ()
+        if not domain:
+            return ceil_div(sizes[self.found.key], t["bt"])
+        named = sorted({v.name for c in domain for v in c.variables()} & sizes.keys() - {self.row, self.found.key})
+        columns = [np.asarray(x) for x in (t["bi"], t["bt"], *(sizes[x] for x in (self.row, self.found.key, *named)))]
+        turns = np.empty(np.broadcast_shapes(*(x.shape for x in columns)))
+        for at, x in zip(
+            np.ndindex(turns.shape), zip(*(c.ravel() for c in np.broadcast_arrays(*columns)), strict=True), strict=True
+        ):
+            bi, bt, high, wide, *values = map(int, x)
+            known = dict(zip(named, values, strict=True))
+            turns[at] = visited_tiles(domain, (self.row, high), (self.found.key, wide), bi, bt, known)
+        return turns
 
     @cached_property
     def _inputs(self) -> tuple[AccessModel, ...]:
