@@ -5,28 +5,29 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.dsl.device import Instr
+from andiron.dsl.device import Device, Instr
 from andiron.dsl.fragment import FragmentLayout
 
 from ..support.gpu.instr_kernels import registers
-from ..support.gpu.library_instrs import NVIDIA, devices, family, instructions
+from ..support.gpu.library_instrs import CDNA, NVIDIA, devices, family, instructions
 from .test_gpu_instrs import one_call
 
 SHIM = Path(__file__).parents[1] / "support" / "gpu" / "simt_shim.h"
 WARP = """
-static uint32_t words[32][4];
+static uint32_t words[64];
 template <class T> static T __shfl_sync(unsigned mask, T x, int lane) {
-    words[threadIdx.x][0] = x; meet_lanes(mask); x = words[lane % 32][0]; meet_lanes(mask); return x;
+    words[threadIdx.x] = x; meet_lanes(mask); x = words[lane % 32]; meet_lanes(mask); return x;
 }
 static int __any_sync(unsigned mask, int x) {
-    words[threadIdx.x][0] = x; meet_lanes(mask);
+    words[threadIdx.x] = x; meet_lanes(mask);
     int found = 0;
-    for (auto& w : words) found |= w[0] != 0;
+    for (int n = 0; n < 32; n++) found |= words[n] != 0;
     meet_lanes(mask); return found;
 }
 static uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t s) {
@@ -41,7 +42,7 @@ static float widened(uint16_t x) {
     float f = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf(1024 + m, e - 25) : ldexpf(m, -24);
     return x >> 15 ? -f : f;
 }
-static uint32_t of_a[32][4], of_b[32][2];
+static uint32_t of_a[64][4], of_b[64][2];
 template <int X, int Y> static void product(float (&c)[4], uint32_t (&a)[X], const uint32_t (&b)[Y]) {
     memcpy(of_a[threadIdx.x], a, sizeof a), memcpy(of_b[threadIdx.x], b, sizeof b);
     meet_lanes(~0u);
@@ -55,14 +56,48 @@ template <int X, int Y> static void product(float (&c)[4], uint32_t (&a)[X], con
     meet_lanes(~0u);
 }
 """
+WAVE = """
+#define __builtin_amdgcn_mbcnt_lo(mask, n) 0
+#define __builtin_amdgcn_mbcnt_hi(mask, n) threadIdx.x
+#define __builtin_amdgcn_ds_bpermute(at, x) permuted(at, x)
+#define __builtin_amdgcn_ballot_w64(x) ballot(x)
+static uint32_t permuted(int at, uint32_t x) {
+    words[threadIdx.x] = x; __syncthreads(); x = words[at / 4]; __syncthreads(); return x;
+}
+static uint64_t ballot(bool x) {
+    words[threadIdx.x] = x; __syncthreads();
+    uint64_t found = 0;
+    for (int n = 0; n < 64; n++) found |= (uint64_t)words[n] << n;
+    __syncthreads(); return found;
+}
+template <int W> static void product(float (&c)[W], const uint32_t (&a)[2], uint32_t (&b)[2]) {
+    memcpy(of_a[threadIdx.x], a, sizeof a), memcpy(of_b[threadIdx.x], b, sizeof b);
+    __syncthreads();
+    const int m = W == 16 ? 32 : 16, lane = threadIdx.x;
+    for (int r = 0; r < W; r++)
+        for (int k = 0; k < 256 / m; k++) {
+            const int there = k / 4 * m, half = k % 2 * 16;
+            const int row = 8 * (r / 4) + 4 * (lane / m) + r % 4;
+            const uint32_t x = of_a[row + there][k % 4 / 2], y = of_b[lane % m + there][k % 4 / 2];
+            c[r] += widened(x >> half) * widened(y >> half);
+        }
+    __syncthreads();
+}
+"""
 
 
-def library(instr: Instr, folder: Path) -> ctypes.CDLL:
-    device = devices()["sm_80"]
-    text = dict(instr.emits)["cuda"]
-    text, products = re.subn(r'asm volatile\("mma\..*?\);\n', "product(c, z, b);\n", text, flags=re.DOTALL)
-    text, widened = re.subn(r'asm\("[^"]*" : "=f"\((\w\[i\])\) : "\w"\((\w)\)\);', r"\1 = widened(\2);", text)
-    assert (products, widened) == (1, 2)
+def library(device: Device, instr: Instr, folder: Path) -> ctypes.CDLL:
+    ((dialect, text),) = instr.emits
+    if dialect == "cuda":
+        text, products = re.subn(r'asm volatile\("mma\..*?\);\n', "product(c, z, b);\n", text, flags=re.DOTALL)
+        text, widened = re.subn(r'asm\("[^"]*" : "=f"\((\w\[i\])\) : "\w"\((\w)\)\);', r"\1 = widened(\2);", text)
+        assert (products, widened) == (1, 2)
+    else:
+        text = re.sub(r"typedef .*;\n", "", text)
+        text, products = re.subn(r"f32x\d+ v = .*?sizeof v\);", "product(c, a, z);", text, flags=re.DOTALL)
+        text, widened = re.subn(r"return __builtin_bit_cast.*?; }", "return widened(x); }", text)
+        assert (products, widened) == (1, 1)
+    lanes = device.levels[-1].width
     params, cells = [], []
     for n, o in enumerate(instr.operands):
         found = registers(device, o)
@@ -71,9 +106,12 @@ def library(instr: Instr, folder: Path) -> ctypes.CDLL:
         params.append(f"{'const ' if o.role == 'input' else ''}{kind} (&{o.name.lower()})[{count}]")
         cells.append(f"(({kind} (*)[{count}])p[{n}])[threadIdx.x]")
     brain = instr.operands[0].dtype.name == "bf16"
-    source = f'#include "{SHIM}"\n#define BRAIN {int(brain)}\n{WARP}\nstatic void run({", ".join(params)}) {{\n{text}\n}}\n'
-    source += 'extern "C" const char* call(void** p) { return run_grid(1, 32, [](void* x) { auto p = (void**)x; '
+    source = (
+        f'#include "{SHIM}"\n#define BRAIN {int(brain)}\n{WARP}{WAVE}\nstatic void run({", ".join(params)}) {{\n{text}\n}}\n'
+    )
+    source += 'extern "C" const char* call(void** p) { return run_grid(1, LANES, [](void* x) { auto p = (void**)x; '
     source += f"run({', '.join(cells)}); }}, p); }}\n"
+    source = f"#define LANES {lanes}\n{source}"
     (folder / "i.cpp").write_text(source, encoding="utf-8")
     command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(folder / "i.cpp"), "-o", str(folder / "i.so")]
     subprocess.run(command, check=True)
@@ -82,10 +120,10 @@ def library(instr: Instr, folder: Path) -> ctypes.CDLL:
     return found
 
 
-@pytest.mark.parametrize("title", family("mma_where"))
+@pytest.mark.parametrize("title", family("mma_where", "mfma_where"))
 def test_text(title: str, tmp_path: Path) -> None:
     device, instr = instructions()[title]
-    run, rng = library(instr, tmp_path), np.random.default_rng(3)
+    run, rng = library(device, instr, tmp_path), np.random.default_rng(3)
     program = one_call(device, instr)
     for case in range(6):
         values: dict[str, np.ndarray] = {}
@@ -93,11 +131,16 @@ def test_text(title: str, tmp_path: Path) -> None:
             x = rng.integers(-4, 5, o.shape).astype(np.float32).astype(o.dtype.numpy)
             values[o.name] = rng.random(o.shape) < 0.6 if o.dtype.kind == "bool" else x
         if case:  # without, the product is one by the matrix instruction
-            b, seen = values["B"], values["M"]
+            assert instr.condition is not None
+            seen, of_rows = (
+                values[instr.condition.tensor],
+                instr.condition.tensor == "M",
+            )  # it says of A which terms count, or of B
+            a, b = (values["A"], values["B"]) if of_rows else (values["B"], values["A"])
             for n in range(case):
-                b[rng.integers(b.shape[0]), rng.integers(8)] = (np.nan, np.inf, -np.inf)[n % 3]
+                b[rng.integers(b.shape[0]), rng.integers(b.shape[1])] = (np.nan, np.inf, -np.inf)[n % 3]
             if case > 3:
-                values["A"][~seen] = np.nan
+                a[~seen] = np.nan
         want = next(iter(interpret(program, {n: x[None] for n, x in values.items()}).values()))[0]
         assert np.isfinite(want).any()
         arrays = []
@@ -107,14 +150,19 @@ def test_text(title: str, tmp_path: Path) -> None:
             arrays.append(np.ascontiguousarray(fragment).view(np.uint8).copy())
         fault = run.call((ctypes.c_void_p * 4)(*(x.ctypes.data for x in arrays)))
         assert fault is None, fault
-        got, at = arrays[-1].view(np.float32).reshape(32, -1), FragmentLayout.of(instr.operands[-1]).table()
+        got, at = (
+            arrays[-1].view(np.float32).reshape(device.levels[-1].width or 1, -1),
+            FragmentLayout.of(instr.operands[-1]).table(),
+        )
         np.testing.assert_array_equal(got, want[at[..., 0], at[..., 1]])
 
 
 def test_every_device_with_products_of_halves_has_them() -> None:
-    for name in NVIDIA:
+    for name in (*NVIDIA, *CDNA):
         for i in devices()[name].instrs:
-            if i.family == "mma" and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
+            if name in CDNA and prod(i.operands[0].shape) != 256:
+                continue  # older ones, and gfx950's own
+            if i.family in ("mma", "mfma") and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
                 assert i.restricted is not None, i.name
                 assert i.restricted.restricts(i)
                 assert not i.restricts(i.restricted)

@@ -38,7 +38,7 @@ schedule s for {op} where D <= 32:
     tile t: 32 online pipeline 2
     move k -> shared
     move v -> shared
-    tile i: 16 -> warp
+    tile i: 16 -> {group}
     keep s in register:
         tile d: {k}
         compute with {instr}
@@ -53,13 +53,15 @@ schedule s for {op}:
     tile j: {tile}
     move A -> shared
     move B -> shared
-    tile i: 16 -> warp
+    tile i: 16 -> {group}
     tile j: {k}
     compute with {instr}
 """
 CASES = {
     "causal": ("causal_attention_f16", PASS, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 16}),
     "causal on Turing": ("causal_attention_f16", PASS, "sm_75", {"instr": "mma_m16n8k8_f16", "k": 8}),
+    "causal on CDNA": ("causal_attention_f16", PASS, "gfx942", {"instr": "mfma_16x16x16_f16", "k": 16}),
+    "a window on CDNA": ("windowed", PASS, "gfx90a", {"instr": "mfma_16x16x16_bf16", "k": 16}),
     "a window": ("windowed", PASS, "sm_80", {"instr": "mma_m16n8k16_bf16", "k": 16}),
     "a triangle": ("triangle", PRODUCT, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 16, "tile": 32}),
     "tiles shorter than calls": ("triangle", PRODUCT, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 8, "tile": 24}),
@@ -72,8 +74,8 @@ SIZES = {
 
 
 def text(name: str) -> str:
-    op, lines, _, words = CASES[name]
-    return OPS + lines.format(op=op, **words)
+    op, lines, device, words = CASES[name]
+    return OPS + lines.format(op=op, group="wave" if device.startswith("gfx") else "warp", **words)
 
 
 def inputs(name: str, sizes: tuple[int, ...]) -> list[np.ndarray]:
@@ -130,7 +132,7 @@ def test_whole_calls_are_the_plain_instruction() -> None:
 def test_what_no_operand_can_say_is_refused() -> None:
     """An instruction is told of rows and reduced indices which terms count; here it depends on the column as well."""
     words = {"instr": "mma_m16n8k16_f16", "k": 16, "tile": 32}
-    module = loads(OPS + PRODUCT.format(op="corner", **words))
+    module = loads(OPS + PRODUCT.format(op="corner", group="warp", **words))
     with pytest.raises(UserError, match="does not compute `C`") as refused:
         compile_program(module, module.ops["corner"], module.schedules["s"], module.device("sm_80"))
     assert "a call adds terms inside of j <= i + k and others" in (refused.value.help or "")
