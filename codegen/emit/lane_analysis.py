@@ -70,7 +70,10 @@ class LaneInfo:
         return _printed_size(s, self.varying, self.registers.keys(), self.width, self.sub_vectors)
 
 
-def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int, sub_vectors: int = 1) -> LaneInfo:
+def analyse_lanes(
+    program: Program, launch: Launch, var: Var | None, width: int, sub_vectors: int = 1, most: float = MOST_NAMED
+) -> LaneInfo:
+    """`most`: statements that loops may become (TEXT)."""
     everything = statements(launch.body)
     varying = _varying_variables(everything, var)
     buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
@@ -90,7 +93,7 @@ def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int,
     }
     loops = {name: frozenset(v for coords in accesses[name] for c in coords for v in sources[c]) for name in everywhere}
     size = partial(_printed_size, varying=varying, registers=buffers.keys(), width=width, sub_vectors=sub_vectors)
-    named = _within_text(launch.body, everything, {name: buffers[name] for name in everywhere}, loops, size)
+    named = _within_text(launch.body, everything, {name: buffers[name] for name in everywhere}, loops, size, most)
     unrolled = frozenset(v for name in named for v in loops[name])
     differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
     registers = {n: LaneRegister(b, n in named, n not in differs) for n, b in buffers.items()}
@@ -103,13 +106,14 @@ def _within_text(
     buffers: dict[str, Buffer],
     loops: dict[str, frozenset[Var]],
     size: Callable[[Stmt], int],
+    most: float,
 ) -> set[str]:
     """Those of the buffers that are named (TEXT). `loops`: those that are unrolled for each; `size`: of a statement's text."""
     named = set(buffers)
     operands = {p.buffer for s in everything if type(s) is Call for p in s.pieces}
     free = [name for name in named if loops[name] and (name not in operands or buffers[name].dtype.bytes >= WORD)]
     free.sort(key=lambda name: (buffers[name].size.constant or 0, name))
-    while free and _longest_text(body, frozenset(v for name in named for v in loops[name]), size) > MOST_NAMED:
+    while free and _longest_text(body, frozenset(v for name in named for v in loops[name]), size) > most:
         named.discard(free.pop())
     return named
 

@@ -10,8 +10,8 @@
     keep s in register:
         tile d: 16 unroll
         compute with I
-    keep p in register
     tile t: 16 unroll
+    keep p in register                     the values of one call
     compute with I
 
 PASSES           the instruction's result is its operand as it lies, and rows of both results lie alike.
@@ -83,6 +83,11 @@ class PassNest:
     @property
     def product(self) -> Computation:
         return self.found.products[0]
+
+    @property
+    def _whole(self) -> int:
+        """Keys of a call of the product, or of several for one of the scores: each of both is visited once."""
+        return max(m.extent(self.found.key) for m in (self.first, self.second))
 
     @property
     def row(self) -> str:
@@ -245,16 +250,17 @@ class PassNest:
         return once, each_turn
 
     def _registers(self, t: Tiles) -> np.ndarray:
-        """Of a lane: the result, scores and what is computed of them, operands of the product, running values."""
+        """Of a lane: the result, running values and scores; beside these the sums and operands of the scores, or the values and
+        operands of one call of the product."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
-        k, wide = self.second.extent(self.found.key), self.widths[1]
-        held = round_up(wide, self.second.extent(self.feature))
-        rows = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
-        running = 1 if rows is None else rows.registers
-        tile = sum(max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
-        operands = (t["wi"] + held) * k * max(a.access.dtype.bytes for a in self.staged) / lanes / word
-        values = RUNNING * running * t["wi"] / self.first.extent(self.row)
-        return np.ceil(t["wi"] * held / lanes + tile * t["wi"] * t["bt"] / lanes + operands + values + SPARE)
+        held = round_up(self.widths[1], self.second.extent(self.feature))
+        each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
+        running = RUNNING * (1 if each is None else each.registers) * t["wi"] / self.first.extent(self.row)
+        scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
+        size = max(a.access.dtype.bytes for a in self.staged) / word
+        first = 2 * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * self.first.extent(self.inner) * size
+        second = t["wi"] * (scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
+        return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + SPARE)
 
     # ------------------------------------------------------------ lines
 
@@ -276,9 +282,8 @@ class PassNest:
             syntax.Compute(self.first.instr.name),
         )
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
+        out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
         out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
-        whole = max(m.extent(found.key) for m in (self.first, self.second))  # so that each of both is visited once
-        out.append(tile_text((found.key, whole), modifiers=modifier("unroll")))
         return tuple(("", x) for x in (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name)))
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:

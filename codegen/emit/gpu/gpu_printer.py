@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from textwrap import wrap
 
 from ....dsl.errors import InternalError
@@ -97,7 +97,8 @@ class GpuPrinter:
         assert isinstance(text.index, GpuIndex)
         # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
-        lanes = analyse_lanes(program, launch, None, 1)
+        # Loops over cells of arrays stay loops of the text. An array that a loop indexes at run time would lie in memory.
+        lanes = analyse_lanes(program, launch, None, 1, most=inf)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         everything = statements(launch.body)
         allocs = [s for s in everything if type(s) is Alloc]

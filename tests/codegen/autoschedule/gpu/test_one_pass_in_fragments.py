@@ -85,7 +85,7 @@ def test_lines() -> None:
         "tile h: 1, i: 128 -> block\nkeep m, l, o in register\nmove q -> shared swizzle with cp_async\n"
         "tile t: 64 online pipeline 2\nmove k -> shared swizzle with cp_async\nmove v -> shared swizzle with cp_async\n"
         "tile i: 32 -> warp\nkeep s in register:\n    tile d: 16 unroll\n    move q -> register with ldmatrix\n"
-        "    move k -> register with ldmatrix\n    compute with mma_m16n8k16_f16\nkeep p in register\ntile t: 16 unroll\n"
+        "    move k -> register with ldmatrix\n    compute with mma_m16n8k16_f16\ntile t: 16 unroll\nkeep p in register\n"
         "move v -> register with ldmatrix\ncompute with mma_m16n8k16_f16"
     )
 

@@ -170,3 +170,34 @@ def test_a_short_loop_over_tiles_stays_a_loop(pipeline, pragma):
     text = emit(compile_program(module, fixed, module.schedules["s"], module.device("sm_80")).program, "cuda")
     assert "for (int k1 = 0; k1 < 4; k1++)" in text
     assert bool(re.search(r"#pragma unroll 1\n +for \(int k1 = 0; k1 < 4; k1\+\+\)", text)) == pragma
+
+
+def test_loops_over_cells_are_unrolled_whatever_text_they_become() -> None:
+    """Of the scores of 32 rows and 64 keys, too: an array that a loop indexes at run time would lie in memory."""
+    module = loads("import std.ops.attention")
+    op = specialise(module.ops["causal_attention_f16"], {"H": 64, "Q": 2048, "T": 2048, "D": 64})
+    schedule = loads("""import std.ops.attention
+schedule s for causal_attention_f16:
+    tile h: 1, i: 64 -> block
+    keep m, l, o in register
+    move q -> shared
+    tile t: 64 online
+    move k -> shared
+    move v -> shared
+    tile i: 32 -> warp
+    keep s in register:
+        tile d: 16 unroll
+        compute with mma_m16n8k16_f16
+    tile t: 16 unroll
+    keep p in register
+    compute with mma_m16n8k16_f16
+""").schedules["s"]
+    lines = emit(compile_program(module, op, schedule, module.device("sm_80")).program, "cuda").splitlines()
+    assert any(re.search(r"float s1\b.*\[", x) for x in lines)
+    for n, x in enumerate(lines):
+        loop = re.search(r"for \(int (\w+) = 0;", x)
+        if loop is None or "#pragma unroll" in lines[n - 1]:
+            continue
+        end = next(m for m in range(n + 1, len(lines)) if len(lines[m]) - len(lines[m].lstrip()) <= len(x) - len(x.lstrip()))
+        inside = "\n".join(lines[n:end])
+        assert not re.search(rf"\bs1\[[^\]]*\b{loop.group(1)}\b", inside), x
