@@ -7,6 +7,7 @@ ONCE      const int i = t / 4; ... const int j = t / 4;     -->   const int i = 
 TOGETHER  float a = 0.0f; float b = 0.0f;                     -->   float a = 0.0f, b = 0.0f;
           a = 0.0f; b = 0.0f;                                 -->   a = b = 0.0f;
 FILLED    uint32_t a[2]; a[0] = x; a[1] = y;                  -->   uint32_t a[2] = {x, y};
+STEPS     T* q = p + x; ... T* r = q + y;                     -->   ... T* r = p + x + y;
 ALONE     T* q = p + x; f(q + 1);                             -->   f(p + x + 1);
           T* q = p + x; q[0] = y;                             -->   p[x] = y;
 SHORT     for (int i = 0; i < n; i++) { f(a[i]); }            -->   for (int i = 0; i < n; i++) f(a[i]);
@@ -54,7 +55,7 @@ def _shorter(stmts: Sequence[Statement], depth: int) -> list[Statement]:
     """All rules but ONCE, in a block that is so deep in others."""
     grown = [s if isinstance(s, If) and s.short else _in_bodies(_grown(s), depth) for s in _words(stmts)]
     indent = depth * len(INDENT)
-    return _together(_alone(_filled(grown, indent), indent), indent)
+    return _together(_alone(_steps(_filled(grown, indent), indent), indent), indent)
 
 
 def _in_bodies(s: Statement, depth: int) -> Statement:
@@ -137,6 +138,23 @@ def _elements(s: Declaration, after: Sequence[Statement]) -> list[str | Binary]:
     count = int(s.sizes[0])
     found = [x for x in after[:count] if isinstance(x, Assign) and not x.op and s.name not in identifiers(str(x.value))]
     return [x.value for x in found] if [x.target for x in found] == [f"{s.name}[{i}]" for i in range(count)] else []
+
+
+def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
+    """STEPS: a pointer that is there for another one only, in the same block, so that nothing is computed more often."""
+    out = list(stmts)
+    for at in reversed(range(len(out) - 1)):
+        first = out[at]
+        if not (isinstance(first, Declaration) and first.type[-1] == "*" and first.value is not None):
+            continue
+        users = [n for n in range(at + 1, len(out)) if first.name in all_mentioned(out[n : n + 1])]
+        user = out[users[0]] if len(users) == 1 else None
+        if isinstance(user, Declaration) and user.type == first.type and str(user.value).startswith(f"{first.name} + "):
+            shown = _without_name(first, user)
+            if shown is not None and indent + len(line_of(shown)) < TEXT_WIDTH:
+                out[users[0]] = shown
+                del out[at]
+    return out
 
 
 def _alone(stmts: Sequence[Statement], indent: int) -> list[Statement]:

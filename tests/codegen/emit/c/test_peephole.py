@@ -125,6 +125,20 @@ def test_a_pointer_for_one_use_has_no_name():
     assert len(shorter(q, ExprStatement("f(x)"), ExprStatement("g(q)"))) == 3
 
 
+def test_a_pointer_for_one_other_pointer_has_no_name():
+    """If that one is in the same block: in a loop the sum would be computed in each iteration."""
+    first, last = Declaration("T*", "q", "p + 4 * i"), Declaration("T*", "r", "q + 8 * j")
+    j = Declaration("int", "j", "k / 2", const=True)
+    use = ExprStatement("f(r, r + 1)")
+    assert shorter(first, j, last, use) == ["const int j = k / 2;", "T* r = p + 4 * i + 8 * j;", "f(r, r + 1);"]
+    for kept in (
+        (first, j, last, use, ExprStatement("g(q)")),
+        (first, For("int", "j", "0", "4", "1", [last, use, use])),
+        (first, Declaration("U*", "r", "(U*)(q + 8)"), use),
+    ):
+        assert shorter(*kept)[0] == "T* q = p + 4 * i;"
+
+
 def test_a_loop_over_one_statement_is_one_line():
     short = For("int", "i", "0", "4", "1", [Assign("a[i]", "x")])
     assert shorter(short) == ["for (int i = 0; i < 4; i++) a[i] = x;"]
