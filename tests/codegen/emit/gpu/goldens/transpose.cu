@@ -41,16 +41,13 @@ andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ 
     float* x_shared = (float*)m_shared;
     const int warp = threadIdx.x / 32;
     const int thread = threadIdx.x % 32;
-    const float* X2 = X + thread + N * warp;
     float* x_shared2 = x_shared + thread + 33 * warp;
     float* x_shared3 = x_shared + 33 * thread + warp;
-    float* Y2 = Y + thread + M * warp;
     const int N_tiles = (N + 31) / 32;
     const int i1 = block / N_tiles;
-    const float* X3 = X2 + 32 * N * i1;
-    float* Y3 = Y2 + 32 * (int64_t)i1;
+    const float* X3 = X + thread + N * warp + 32 * N * i1;
     const int j1 = block % N_tiles;
-    float* Y4 = Y3 + 32 * M * j1;
+    float* Y4 = Y + thread + M * warp + 32 * (int64_t)i1 + 32 * M * j1;
     x_shared2[0] = (32 * (int64_t)i1 + warp < M && 32 * (int64_t)j1 + thread < N) ? X3[32 * (int64_t)j1] : 0.0f;
     __syncthreads();  // x_shared is written before, read after
     if (32 * (int64_t)j1 + warp < N && 32 * (int64_t)i1 + thread < M) Y4[0] = x_shared3[0];
