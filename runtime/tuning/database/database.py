@@ -18,7 +18,7 @@ from .measurement import Measurement, Task
 from .prune_rows import prune_rows
 from .ranking import ranking
 from .read_rows import PAGE, TASKS, damaged, pages, read_measurement, read_sizes, read_task, read_times, task_of_row
-from .schema import Session, Storage
+from .schema import RANKED, REST, Session, Storage, hash_of
 
 BATCH = 500  # rows of a transaction: others wait for one batch only
 
@@ -26,9 +26,10 @@ _ADD_TEXT = "INSERT INTO andiron_texts (hash, text) VALUES (:hash, :text) ON CON
 _ADD_TASK = """INSERT INTO andiron_tasks (task, op, op_name, sizes, open_sizes, target, device)
     VALUES (:task, :op, :op_name, :sizes, :open_sizes, :target, :device) ON CONFLICT DO NOTHING"""
 _ADD_ROW = """INSERT INTO andiron_measurements
-    (id, task, schedule, fingerprint, toolchain, version, run, verdict, seconds, samples, detail, host, time)
+    (id, task, schedule, fingerprint, toolchain, version, run, verdict, seconds, samples, detail, host, time,
+        rank_hash, content_hash)
     VALUES (:id, :task, :schedule, :fingerprint, :toolchain, :version, :run, :verdict, :seconds, :samples, :detail, :host,
-        :time) ON CONFLICT DO NOTHING"""
+        :time, :rank_hash, :content_hash) ON CONFLICT DO NOTHING"""
 _MACHINES = "SELECT DISTINCT fingerprint FROM andiron_measurements WHERE task = :task"
 _TEXT = "SELECT text FROM andiron_texts WHERE hash = :hash"
 # Tasks of an op that were measured, on any machine.
@@ -244,4 +245,6 @@ def _task_values(task: Task) -> dict[str, Any]:
 def _row_values(m: Measurement) -> dict[str, Any]:
     values = {name: getattr(m, name) for name in ("fingerprint", "toolchain", "version", "run", "verdict", "seconds")}
     values |= {name: getattr(m, name) for name in ("detail", "host", "time")}
-    return {"id": m.key, "task": m.task.key, "schedule": m.schedule_hash, "samples": json.dumps(m.samples), **values}
+    values |= {"id": m.key, "task": m.task.key, "schedule": m.schedule_hash, "samples": json.dumps(m.samples)}
+    values["rank_hash"], values["content_hash"] = (hash_of(*(values[name] for name in names)) for names in (RANKED, REST))
+    return values

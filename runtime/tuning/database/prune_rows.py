@@ -10,7 +10,7 @@ from .ranking import ranking
 from .read_rows import checked_times
 from .schema import Storage
 
-_FACTS = "SELECT id, fingerprint, schedule, verdict, seconds, time FROM andiron_measurements WHERE task = :task"
+_FACTS = "SELECT fingerprint, schedule, verdict, seconds, id, rank_hash, time FROM andiron_measurements WHERE task = :task"
 _REMOVE_ROW = "DELETE FROM andiron_measurements WHERE id = :id"
 _REMOVE_UNUSED = (
     """DELETE FROM andiron_tasks WHERE NOT EXISTS
@@ -26,11 +26,11 @@ def prune_rows(storage: Storage, tasks: Iterable[str], before: str | None, keep:
     for task in tasks:
         with storage.transaction(alone=True) as session:
             facts = session.execute(_FACTS, task=task)
-            fastest = ranking(checked_times(storage.name, task, [f[1:5] for f in facts]))
+            fastest = ranking(checked_times(storage.name, task, [f[:6] for f in facts]))
             stay = {(machine, schedule) for machine, ranked in fastest.items() for _, schedule, _ in ranked[: keep or 0]}
             found = [
                 {"id": key}
-                for key, machine, schedule, verdict, _, time in facts
+                for machine, schedule, verdict, _, key, _, time in facts
                 if (before is None or time < before)
                 and (keep is None or (verdict not in NEVER_CHOSEN and (todays_name(machine), schedule) not in stay))
             ]

@@ -7,19 +7,20 @@ UNTIMED  Earlier versions stored candidates as right for whose times no time was
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from ....dsl.errors.database import BadMeasurement, DamagedDatabase
 from .measurement import Measurement, Task
-from .schema import Session, Storage
+from .schema import Session, Storage, hash_of
 
 PAGE = 500
 
 _ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.verdict, m.samples, m.detail, m.version, m.host,
-        m.time
+        m.time, m.schedule, m.seconds, m.rank_hash, m.content_hash
     FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
-_TIMES = "SELECT fingerprint, schedule, verdict, seconds FROM andiron_measurements WHERE task = :task"
+_TIMES = "SELECT fingerprint, schedule, verdict, seconds, id, rank_hash FROM andiron_measurements WHERE task = :task"
 # The columns of a row of `task_of_row`.
 TASKS = """SELECT t.task, o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
     LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE """
@@ -75,7 +76,7 @@ def task_of_row(name: str, row: tuple[Any, ...]) -> Task:
 
 def read_measurement(name: str, task: Task, row: tuple[Any, ...]) -> Measurement:
     """A row of a page. Raises DamagedDatabase where it is none, or not what was stored. UNTIMED"""
-    key, _, schedule, fingerprint, toolchain, run, verdict, samples, detail, version, host, time = row
+    key, _, schedule, fingerprint, toolchain, run, verdict, samples, detail, version, host, time, *stored = row
     if schedule is None:
         raise damaged(name, f"the schedule of row {key} is missing")
     times = read_json(name, samples)
@@ -87,7 +88,25 @@ def read_measurement(name: str, task: Task, row: tuple[Any, ...]) -> Measurement
         raise damaged(name, f"row {key}: {error.message}") from None
     if m.key != key:
         raise damaged(name, f"row {key} is not what its key stands for")
+    if fault := _fault_of_content(m, row, *stored):
+        raise damaged(name, f"row {key} {fault}")
     return m
+
+
+def _fault_of_content(
+    m: Measurement, row: tuple[Any, ...], schedule: Any, seconds: Any, of_rank: Any, of_content: Any
+) -> str | None:
+    """What of a row does not fit what it was stored with: the hash of its schedule and its three last columns."""
+    key, task, _, machine, _, _, verdict, samples, detail, _, host, time = row[:12]
+    if schedule != m.schedule_hash:
+        return "has the text of another schedule"
+    if seconds != m.seconds:
+        return f"has {seconds!r} as its seconds, and its samples give {m.seconds!r}"
+    if of_rank not in (None, hash_of(key, task, machine, schedule, verdict, seconds)):
+        return "has another machine, schedule, verdict or time than it was stored with"
+    if of_content not in (None, hash_of(samples, detail, host, time)):
+        return "has other samples or words than it was stored with"
+    return None
 
 
 def read_times(session: Session, name: str, task: str) -> list[tuple[Any, ...]]:
@@ -96,11 +115,14 @@ def read_times(session: Session, name: str, task: str) -> list[tuple[Any, ...]]:
 
 
 def checked_times(name: str, task: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows as `read_times` gives them. Raises DamagedDatabase for others."""
-    for *texts, seconds in rows:
-        if not all(isinstance(x, str) for x in texts) or not isinstance(seconds, (float, int, type(None))):
+    """The first four columns of rows with these six: those of `read_times`, the key, and its hash. Raises DamagedDatabase."""
+    for machine, schedule, verdict, seconds, key, stored in rows:
+        texts = all(isinstance(x, str) for x in (machine, schedule, verdict))
+        if not texts or not (seconds is None or (isinstance(seconds, (float, int)) and 0 < seconds < math.inf)):
             raise damaged(name, f"a row of the task {task} has no times")
-    return rows
+        if stored is not None and stored != hash_of(key, task, machine, schedule, verdict, seconds):
+            raise damaged(name, f"row {key} has another machine, schedule, verdict or time than it was stored with")
+    return [row[:4] for row in rows]
 
 
 def read_sizes(name: str, text: str) -> dict[str, int]:

@@ -3,18 +3,66 @@
 STEPS  A database states how many of the steps it has taken. Opening an older one takes the others, in one transaction. A step
        that was published is never changed: a new form is a new step.
 ONCE   A text (op, device, schedule) is stored once, under its hash. Rows are stored once, under their key.
+HASHED The key of a row covers what it is for. Two more hashes cover what came of it: `rank_hash` what ranking reads, and
+       `content_hash` the rest. They tell damage, and no intent: who changes a row on purpose can compute them. A row has none
+       where a process of an earlier version, which had opened the database before this step, has added it.
 
 Only what both databases understand is used: text, integers and floats; `:name` for values; `ON CONFLICT DO NOTHING`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from ....dsl.errors.database import ForeignDatabase
 
-STEPS: list[tuple[str, ...]] = [
+# HASHED: the columns of a row that each of its two hashes covers.
+RANKED = ("id", "task", "fingerprint", "schedule", "verdict", "seconds")
+REST = ("samples", "detail", "host", "time")
+_DIGITS = 16  # of a hash that need not tell rows apart
+_HASHED_AT_ONCE = 5000  # rows in memory while a step hashes all
+
+
+class Session(Protocol):
+    """A transaction of one of the databases."""
+
+    def execute(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        ...
+
+    def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
+        """How many rows the statement added or removed, for these values one after another."""
+        ...
+
+
+def hash_of(*columns: Any) -> str:
+    """HASHED. Of `RANKED` or `REST` of a row, as they are stored."""
+    return blake2b(repr(columns).encode(errors="backslashreplace"), digest_size=_DIGITS // 2).hexdigest()
+
+
+def _hash_rows(session: Session) -> None:
+    """HASHED. Of all rows, as they are."""
+    columns, after = (*RANKED, *REST), ""
+    while True:
+        found = session.execute(
+            f"SELECT {', '.join(columns)} FROM andiron_measurements WHERE id > :after ORDER BY id LIMIT :limit",
+            after=after,
+            limit=_HASHED_AT_ONCE,
+        )
+        n = len(RANKED)
+        session.execute_many(
+            "UPDATE andiron_measurements SET rank_hash = :rank, content_hash = :content WHERE id = :id",
+            [{"id": row[0], "rank": hash_of(*row[:n]), "content": hash_of(*row[n:])} for row in found],
+        )
+        if len(found) < _HASHED_AT_ONCE:
+            return
+        after = found[-1][0]
+
+
+STEPS: list[tuple[str | Callable[[Session], None], ...]] = [
     (
         "CREATE TABLE andiron_texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
         """CREATE TABLE andiron_tasks (
@@ -38,20 +86,17 @@ STEPS: list[tuple[str, ...]] = [
             facts TEXT NOT NULL, trees TEXT NOT NULL)""",
         "CREATE INDEX andiron_models_of_machine ON andiron_models (target, fingerprint, time)",
     ),
+    (
+        # HASHED
+        "ALTER TABLE andiron_measurements ADD COLUMN rank_hash TEXT",
+        "ALTER TABLE andiron_measurements ADD COLUMN content_hash TEXT",
+        _hash_rows,
+        "DROP INDEX andiron_measurements_of_task",
+        """CREATE INDEX andiron_measurements_of_task
+            ON andiron_measurements (task, fingerprint, id, schedule, verdict, seconds, rank_hash)""",
+    ),
 ]
 TABLES = ("andiron_texts", "andiron_tasks", "andiron_measurements", "andiron_models")
-
-
-class Session(Protocol):
-    """A transaction of one of the databases."""
-
-    def execute(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a statement."""
-        ...
-
-    def execute_many(self, sql: str, values: list[dict[str, Any]], /) -> int:
-        """How many rows the statement added or removed, for these values one after another."""
-        ...
 
 
 class Storage(Protocol):
@@ -81,8 +126,11 @@ def migrate(session: Session, tables: set[str], name: str) -> None:
         session.execute("INSERT INTO andiron_schema (steps) VALUES (0)")
     taken = _steps_taken(session, name)
     for statements in STEPS[taken:]:
-        for sql in statements:
-            session.execute(sql)
+        for step in statements:
+            if isinstance(step, str):
+                session.execute(step)
+            else:
+                step(session)
     if taken < len(STEPS):
         session.execute("UPDATE andiron_schema SET steps = :steps", steps=len(STEPS))
 

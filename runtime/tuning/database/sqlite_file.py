@@ -26,6 +26,8 @@ _TRIES, _PATIENCE = 6, 10.0  # LOCKED: so often; seconds each time
 # What SQLite says of a file whose pages, tables or texts are not what was stored.
 _DAMAGE = ("malformed", "not a database", "Could not decode", "no such table", "no such column", "database corruption")
 
+_RESTORE = "restore a copy, or move the file away"
+
 T = TypeVar("T")
 
 
@@ -45,8 +47,11 @@ class SqliteFile:
             raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
         self._refuse_foreign()
         with self._connection(create) as session:
-            current = bool(_tables(session)) and has_all_steps(session, self.name)
+            there = bool(_tables(session))
+            current = there and has_all_steps(session, self.name)
         if not current:
+            if there and (faults := self.faults()):  # nothing is written to what is damaged
+                raise DamagedDatabase(f"{self.path} is damaged: {faults[0]}", help=_RESTORE)
             with self.transaction(write=True) as session:
                 migrate(session, _tables(session), self.name)
                 session.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -99,7 +104,7 @@ class SqliteFile:
         said = str(error)
         what = said.partition(" with text")[0]  # what cannot be decoded is nothing to show
         if any(sign in said for sign in _DAMAGE):
-            return DamagedDatabase(f"{self.path} is damaged: {what}", help="restore a copy, or move the file away")
+            return DamagedDatabase(f"{self.path} is damaged: {what}", help=_RESTORE)
         if "locked" in said:
             return DatabaseBusy(f"{self.path} was locked by others for {self._tries * self._patience:.0f} s")
         way_out = None

@@ -102,6 +102,14 @@ DAMAGES = {
     "row 2": "UPDATE andiron_measurements SET verdict = x'ff'",
     "row 3": "UPDATE andiron_measurements SET samples = '3'",
     "row 4": "UPDATE andiron_measurements SET time = 'x'",
+    "row 5": "UPDATE andiron_measurements SET seconds = 1e-9",
+    "row 6": "UPDATE andiron_measurements SET seconds = 'abc'",
+    "row 7": "UPDATE andiron_measurements SET samples = '[1e-9]', seconds = 1e-9",
+    "row 8": "UPDATE andiron_measurements SET samples = '[5.0, 1e-3]'",
+    "row 9": "UPDATE andiron_measurements SET verdict = 'wrong'",
+    "row 10": "UPDATE andiron_measurements SET detail = 'x'",
+    "row 11": "UPDATE andiron_measurements SET host = 'x'",
+    "row 12": "UPDATE andiron_measurements SET time = '2026-01-01T00:00:00Z'",
     "a text": "UPDATE andiron_texts SET text = CAST(x'61ff62' AS TEXT)",
     "a task 0": "UPDATE andiron_tasks SET sizes = '[]'",
     "a task 1": "UPDATE andiron_tasks SET target = 'cuda'",
@@ -124,6 +132,44 @@ def test_what_is_damaged_is_neither_merged_nor_exported(database, tmp_path, sql)
     assert not (tmp_path / "x.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "seconds = 1e-9",
+        "seconds = 'abc'",
+        "seconds = 0",
+        "seconds = 9.0",
+        "verdict = 'late'",
+        "verdict = 'wrong'",
+        "fingerprint = 'another'",
+        "schedule = (SELECT schedule FROM andiron_measurements ORDER BY seconds DESC LIMIT 1)",
+        "id = 'x'",
+        "samples = '[1e-9]', seconds = 1e-9",
+    ],
+)
+def test_no_changed_row_chooses(database, tmp_path, change):
+    """Of the fastest row: nothing ranks with it, and nothing ranks without it as if it had not been."""
+    database.add([*rows(5), row(32)])
+    with database.storage.transaction(write=True) as session:
+        session.execute(
+            f"UPDATE andiron_measurements SET {change} WHERE seconds = (SELECT MIN(seconds) FROM andiron_measurements)"
+        )
+    uses = {
+        "best": lambda: database.best(task().key, MACHINE),
+        "of any": lambda: database.best(task().key, None),
+        "nearest": lambda: database.nearest(task(32), MACHINE),
+        "summary": lambda: database.summary(task()),
+        "prune": lambda: database.prune(keep=1),
+        "find": lambda: database.find(task().key),
+        "export": lambda: export_rows(database, str(tmp_path / "x.jsonl")),
+    }
+    for use in uses.values():
+        with pytest.raises(DamagedDatabase):
+            use()
+    assert [line.split()[0] for line in database.check()] == ["row"]
+    assert database.summary(task(32)).rows == 1
+
+
 def test_times_and_sizes_that_are_none(database):
     database.add([row(), row(32)])
     with database.storage.transaction(write=True) as session:
@@ -140,7 +186,7 @@ def test_times_and_sizes_that_are_none(database):
 def test_rows_of_earlier_versions_that_were_not_timed(database):
     database.add(rows(2))
     with database.storage.transaction(write=True) as session:
-        session.execute("UPDATE andiron_measurements SET samples = '[]', seconds = NULL")
+        session.execute("UPDATE andiron_measurements SET samples = '[]', seconds = NULL, rank_hash = NULL, content_hash = NULL")
     assert [(m.verdict, m.detail) for m in database.rows()] == [("late", "not timed")] * 2
     assert list(database.check()) == []
 

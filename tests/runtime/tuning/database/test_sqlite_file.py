@@ -151,6 +151,71 @@ def test_newer_files_are_not_touched_and_older_ones_are_brought_up(tmp_path, mon
     refused(path, ForeignDatabase, "newer version")
 
 
+def older(path, monkeypatch):
+    """The file in the form before rows had hashes of what came of them."""
+    made = path.with_name("older.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "STEPS", schema.STEPS[:2])
+        open_database(made)
+    with sqlite3.connect(made) as old:
+        old.execute("ATTACH ? AS now", (str(path),))
+        for table in ("andiron_texts", "andiron_tasks", "andiron_measurements"):
+            names = ", ".join(line[1] for line in old.execute(f"PRAGMA main.table_info({table})"))
+            old.execute(f"INSERT INTO main.{table} SELECT {names} FROM now.{table}")
+    old.close()
+    return made
+
+
+def test_older_rows_get_hashes(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "_HASHED_AT_ONCE", 2)
+    path = tmp_path / "x.db"
+    open_database(path).add([*rows(5), row(1, seconds=(), verdict="died")])
+    made = older(path, monkeypatch)
+    database = open_database(made, create=False)
+    assert list(database.check()) == []
+    assert list(database.rows()) == list(open_database(path).rows())
+    with sqlite3.connect(made) as file:
+        file.execute("UPDATE andiron_measurements SET detail = 'x', seconds = seconds WHERE verdict = 'right'")
+    file.close()
+    assert len(list(database.check())) == 5
+
+
+def test_an_older_row_whose_time_is_not_of_its_samples(tmp_path, monkeypatch):
+    """A step hashes rows as they are: what was changed before is told by the samples."""
+    path = tmp_path / "x.db"
+    open_database(path).add(rows(2))
+    made = older(path, monkeypatch)
+    with sqlite3.connect(made) as file:
+        file.execute("UPDATE andiron_measurements SET seconds = 1e-6 WHERE id = (SELECT MIN(id) FROM andiron_measurements)")
+    file.close()
+    (fault,) = open_database(made).check()
+    assert "has 1e-06 as its seconds, and its samples give 0.001" in fault
+
+
+def test_rows_of_a_process_of_an_earlier_version(tmp_path):
+    """It had opened the database before it got hashes. Its rows have none, and are read."""
+    path = tmp_path / "x.db"
+    open_database(path).add(rows(2))
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE andiron_measurements SET rank_hash = NULL, content_hash = NULL")
+    file.close()
+    database = open_database(path)
+    assert (list(database.check()), len(list(database.rows())), database.summary(task()).rows) == ([], 2, 2)
+
+
+def test_a_damaged_older_file_is_not_brought_up(tmp_path, monkeypatch):
+    path = tmp_path / "x.db"
+    open_database(path).add(rows(300))
+    made = older(path, monkeypatch)
+    data = bytearray(made.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    data[-8 * size : -4 * size] = bytes(4 * size)
+    made.write_bytes(data)
+    with pytest.raises(DamagedDatabase):
+        open_database(made)
+    assert made.read_bytes() == data
+
+
 def test_an_empty_file_is_a_new_database(tmp_path):
     path = tmp_path / "x.db"
     path.touch()
