@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....dsl.errors import UserError
 from ...storage.cache import key_of
-from .read_rows import PAGE, pages, read_measurement, read_task
+from .read_rows import PAGE, orphans, pages, read_measurement, read_task
 from .schema import Storage
 
 _TEXTS = "SELECT hash, text FROM andiron_texts WHERE hash > :after ORDER BY hash LIMIT :limit"
@@ -32,7 +32,10 @@ def check_rows(storage: Storage) -> Iterator[str]:
         if not sound:
             broken.add(key)
             yield f"task {key} is not what its key stands for"
-    if broken:
+    with storage.transaction() as session:
+        missing = orphans(session)
+    yield from (f"task {key} is missing, and rows of it are there" for key in missing)
+    if broken or missing:
         return  # rows cannot be read without their tasks
     for tasks, rows in pages(storage):
         for row in rows:

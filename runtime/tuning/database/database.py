@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from ....dsl.support.amounts import counted
 from ...native.cpu_name import todays_name
 from .check_rows import check_rows
 from .measurement import Measurement, Task
 from .prune_rows import prune_rows
 from .ranking import ranking
-from .read_rows import PAGE, TASKS, damaged, pages, read_measurement, read_sizes, read_task, read_times, task_of_row
+from .read_rows import PAGE, TASKS, damaged, orphans, pages, read_measurement, read_sizes, read_task, read_times, task_of_row
 from .schema import RANKED, REST, Session, Storage, hash_of
 
 BATCH = 500  # rows of a transaction: others wait for one batch only
@@ -133,7 +134,14 @@ class Database:
                 yield from self.find(task.key)
 
     def tasks(self, op: str | None = None, target: str | None = None, key: str = "") -> Iterator[Task]:
-        """The tasks: all, those of an op's name, of a target, or with a key that begins so."""
+        """The tasks: all, those of an op's name, of a target, or with a key that begins so.
+
+        Raises DamagedDatabase before the first where a task is missing: a list without it would pass for all.
+        """
+        with self.storage.transaction() as session:
+            missing = orphans(session)
+        if missing:
+            raise damaged(self.name, f"rows are there of {counted(len(missing), 'task')} that it lacks: {missing[0]}")
         given = {name: x for name, x in (("op_name", op), ("target", target)) if x is not None}
         given |= {"first": key, "end": f"{key}g"} if key else {}  # keys are hexadecimal: `g` is behind all of them
         conditions = {"first": "t.task >= :first", "end": "t.task < :end"}
@@ -220,7 +228,7 @@ class Database:
     def expect_sound(self) -> None:
         """Raises DamagedDatabase where a part of the storage cannot be read: rows would be missing without a word."""
         if faults := self.storage.faults():
-            raise damaged(self.name, " ".join(faults[0].split()))
+            raise damaged(self.name, faults[0])
 
 
 def _distance(task: Task, sizes: dict[str, int], open_sizes: dict[str, int]) -> float | None:

@@ -21,6 +21,12 @@ _ROWS = """SELECT m.id, m.task, s.text, m.fingerprint, m.toolchain, m.run, m.ver
         m.time, m.schedule, m.seconds, m.rank_hash, m.content_hash
     FROM andiron_measurements m LEFT JOIN andiron_texts s ON s.hash = m.schedule WHERE {where} ORDER BY {order} LIMIT :limit"""
 _TIMES = "SELECT fingerprint, schedule, verdict, seconds, id, rank_hash FROM andiron_measurements WHERE task = :task"
+# By the index: one step for each task, however many rows it has.
+_ORPHANS = """WITH RECURSIVE measured(task) AS (SELECT MIN(task) FROM andiron_measurements UNION ALL
+        SELECT (SELECT MIN(m.task) FROM andiron_measurements m WHERE m.task > measured.task) FROM measured
+        WHERE measured.task IS NOT NULL)
+    SELECT task FROM measured WHERE task IS NOT NULL AND NOT EXISTS
+        (SELECT 1 FROM andiron_tasks t WHERE t.task = measured.task)"""
 # The columns of a row of `task_of_row`.
 TASKS = """SELECT t.task, o.text, t.op_name, t.sizes, t.open_sizes, t.target, d.text FROM andiron_tasks t
     LEFT JOIN andiron_texts o ON o.hash = t.op LEFT JOIN andiron_texts d ON d.hash = t.device WHERE """
@@ -58,6 +64,11 @@ def read_task(session: Session, name: str, key: str) -> Task:
     if not rows:
         raise damaged(name, f"the task {key} is missing")
     return task_of_row(name, rows[0])
+
+
+def orphans(session: Session) -> list[str]:
+    """The keys of tasks that are missing, while rows of them are there."""
+    return sorted(key for (key,) in session.execute(_ORPHANS))
 
 
 def task_of_row(name: str, row: tuple[Any, ...]) -> Task:
@@ -117,7 +128,7 @@ def read_times(session: Session, name: str, task: str) -> list[tuple[Any, ...]]:
 def checked_times(name: str, task: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The first four columns of rows with these six: those of `read_times`, the key, and its hash. Raises DamagedDatabase."""
     for machine, schedule, verdict, seconds, key, stored in rows:
-        texts = all(isinstance(x, str) for x in (machine, schedule, verdict))
+        texts = isinstance(machine, str) and isinstance(schedule, str) and isinstance(verdict, str)
         if not texts or not (seconds is None or (isinstance(seconds, (float, int)) and 0 < seconds < math.inf)):
             raise damaged(name, f"a row of the task {task} has no times")
         if stored is not None and stored != hash_of(key, task, machine, schedule, verdict, seconds):

@@ -3,6 +3,7 @@
 JOURNAL  The rollback journal, not the write-ahead log: the log needs memory that processes share, which network file systems do
          not have. A process that is killed leaves a journal, from which the next one restores the file.
 LOCKED   Writers take the lock at the start, so none has to give up half-way. They wait for each other, so often and so long.
+WHOLE    A file that is shorter than the pages that it states was cut. SQLite reads a page that is cut as if zeros followed.
 FOREIGN  The first bytes of a file say that it is one of ours, before SQLite opens it: a foreign file is not touched.
 ALONE    A connection lives for one transaction. None is shared by threads, or inherited by a forked process.
 """
@@ -26,6 +27,7 @@ _TRIES, _PATIENCE = 6, 10.0  # LOCKED: so often; seconds each time
 # What SQLite says of a file whose pages, tables or texts are not what was stored.
 _DAMAGE = ("malformed", "not a database", "Could not decode", "no such table", "no such column", "database corruption")
 
+_LONGEST = 100  # characters of a fault in the words of SQLite
 _RESTORE = "restore a copy, or move the file away"
 
 T = TypeVar("T")
@@ -47,8 +49,11 @@ class SqliteFile:
             raise NoDatabase(f"there can be no database {path}: {error.strerror}", help="name another path") from None
         self._refuse_foreign()
         with self._connection(create) as session:
-            there = bool(_tables(session))
+            session.execute("BEGIN")
+            there = bool(_tables(session))  # from here on nobody else writes
+            self._refuse_cut(session)
             current = there and has_all_steps(session, self.name)
+            session.execute("COMMIT")
         if not current:
             if there and (faults := self.faults()):  # nothing is written to what is damaged
                 raise DamagedDatabase(f"{self.path} is damaged: {faults[0]}", help=_RESTORE)
@@ -72,7 +77,8 @@ class SqliteFile:
     def faults(self) -> list[str]:
         """What SQLite finds wrong with the file."""
         with self._connection() as session:
-            return [said for (said,) in session.execute("PRAGMA integrity_check(20)") if said != "ok"]
+            said = [line for (text,) in session.execute("PRAGMA integrity_check(20)") for line in text.split("\n")]
+        return [line[:_LONGEST] for line in said if line not in ("ok", "") and not line.startswith("***")]
 
     @contextmanager
     def _connection(self, create: bool = False) -> Iterator[_SqliteSession]:
@@ -99,6 +105,14 @@ class SqliteFile:
         ours = head[:16] == b"SQLite format 3\0" and int.from_bytes(head[68:72], "big") == _APPLICATION
         if head and not ours:
             raise ForeignDatabase(f"{self.path} is no database of Andiron's", help="it was not touched; name another file")
+
+    def _refuse_cut(self, session: Session) -> None:
+        """WHOLE"""
+        ((size,),), ((count,),) = (session.execute(f"PRAGMA {name}") for name in ("page_size", "page_count"))
+        there = os.stat(self.path).st_size
+        if there < size * count:
+            cut = f"the file was cut: it has {there:,} bytes, and states {count:,} pages of {size:,}"
+            raise DamagedDatabase(f"{self.path} is damaged: {cut}", help=_RESTORE)
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         said = str(error)

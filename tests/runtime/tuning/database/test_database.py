@@ -113,6 +113,7 @@ DAMAGES = {
     "a text": "UPDATE andiron_texts SET text = CAST(x'61ff62' AS TEXT)",
     "a task 0": "UPDATE andiron_tasks SET sizes = '[]'",
     "a task 1": "UPDATE andiron_tasks SET target = 'cuda'",
+    "no tasks": "DELETE FROM andiron_tasks",
     "missing": "DELETE FROM andiron_texts",
 }
 
@@ -223,6 +224,18 @@ def test_checking(database):
     assert change("UPDATE andiron_texts SET text = text || ' '") == [*["text"] * 6, *["task"] * 2]
 
 
+def test_rows_without_their_tasks(database):
+    """A list of the tasks that are left would pass for all."""
+    database.add([*rows(3), *rows(2, n=32), row(16)])
+    with database.storage.transaction(write=True) as session:
+        session.execute("DELETE FROM andiron_tasks WHERE task != :kept", kept=task(32).key)
+    for use in (lambda: list(database.tasks()), lambda: list(database.rows(op="scale")), lambda: database.prune(keep=1)):
+        with pytest.raises(DamagedDatabase, match="rows are there of 2 tasks that it lacks"):
+            use()
+    missing = sorted([task().key, task(16).key])
+    assert list(database.check()) == [f"task {key} is missing, and rows of it are there" for key in missing]
+
+
 def test_every_query_uses_an_index(database, monkeypatch):
     database.add([*rows(3), row(32)])
     plans = {}
@@ -246,5 +259,6 @@ def test_every_query_uses_an_index(database, monkeypatch):
     assert [x for x in lines if "TEMP B-TREE FOR ORDER" in x[1]] == []
     # What no row needs is looked for among all tasks and texts, with the rows of each by an index.
     read = [x for x in lines if x[1].startswith(("SCAN", "SEARCH")) and " INDEX " not in x[1]]
+    read = [x for x in read if x[1] != "SCAN measured"]  # the keys of tasks, of which each was found by an index
     assert {line for _, line in read} == {"SCAN andiron_tasks", "SCAN andiron_texts"}
     assert {sql.split()[0] for sql, _ in read} == {"DELETE"}

@@ -136,6 +136,31 @@ def test_a_part_of_a_damaged_file_is_not_taken_for_all(tmp_path, cut):
     assert not (tmp_path / "x.jsonl").exists()
 
 
+@pytest.mark.parametrize("bytes_cut", [1, 100, 4095, 4096, 10000])
+def test_a_file_that_was_cut_is_not_read(tmp_path, bytes_cut):
+    path = tmp_path / "x.db"
+    open_database(path).add(rows(300))
+    path.write_bytes(path.read_bytes()[:-bytes_cut])
+    with pytest.raises(DamagedDatabase) as caught:
+        open_database(path, create=False)
+    assert bytes_cut > 4095 or "the file was cut" in str(caught.value)
+
+
+def test_what_sqlite_finds_is_said_briefly(tmp_path):
+    path = tmp_path / "x.db"
+    database = open_database(path)
+    database.add(rows(300))
+    data = path.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    path.write_bytes(data[: -20 * size] + bytes(10 * size) + data[-10 * size :])
+    good = open_database(tmp_path / "good.db")
+    for use in (lambda: good.merge(database), lambda: database.merge(good)):
+        with pytest.raises(DamagedDatabase) as caught:
+            use()
+        assert "***" not in caught.value.message
+        assert len(caught.value.message) < len(str(path)) + 130
+
+
 def test_newer_files_are_not_touched_and_older_ones_are_brought_up(tmp_path, monkeypatch):
     path = tmp_path / "x.db"
     open_database(path).add([row()])
