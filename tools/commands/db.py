@@ -133,7 +133,7 @@ def _export(database: Database, args: argparse.Namespace) -> int:
 def _import(database: Database, args: argparse.Namespace) -> int:
     from ...runtime.tuning.database.exchange import import_rows
 
-    return _added(database, import_rows(database, args.file), args)
+    return _added(database, import_rows(database, args.file, lambda said: complain(f"note: {said}")), args)
 
 
 def _merge(database: Database, args: argparse.Namespace) -> int:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from ....dsl.errors.module import NoSuchFile
 from ...storage.files import replacing
 from .database import Database
 from .json_lines import read_lines, write_lines
+from .measurement import Measurement
 from .parquet_file import read_parquet, write_parquet
 
 
@@ -26,20 +31,38 @@ def export_rows(database: Database, path: str, op: str | None = None, target: st
         return (write_parquet if _is_parquet(path) else write_lines)(file, rows)
 
 
-def import_rows(database: Database, path: str) -> int:
+def import_rows(database: Database, path: str, note: Callable[[str], object] | None = None) -> int:
     """Adds the rows of a file; returns how many are new. `-` is the input stream, with JSON lines.
 
-    Raises NoSuchFile, DamagedFile, BadMeasurement; what stands before a bad row is stored. NoPackage, DamagedDatabase as above.
+    note  is told where a file does not say how many rows it has
+
+    The file is read twice: nothing of one that is bad is stored. Raises NoSuchFile, DamagedFile, BadMeasurement. NoPackage,
+    DamagedDatabase as above.
     """
     database.expect_sound()
     if path == "-":
-        return database.add(read_lines(sys.stdin.buffer, "the input stream"))
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            return _import_lines(database, copy, "the input stream", note)
     if not Path(path).is_file():
         raise NoSuchFile(f"{path}: no such file")
     if _is_parquet(path):
+        _read_through(read_parquet(path))
         return database.add(read_parquet(path))
     with open(path, "rb") as file:
-        return database.add(read_lines(file, path))
+        return _import_lines(database, file, path, note)
+
+
+def _import_lines(database: Database, file: BinaryIO, name: str, note: Callable[[str], object] | None) -> int:
+    file.seek(0)
+    _read_through(read_lines(file, name, note))
+    file.seek(0)
+    return database.add(read_lines(file, name))
+
+
+def _read_through(rows: Iterable[Measurement]) -> None:
+    for _ in rows:
+        pass
 
 
 def _is_parquet(path: str) -> bool:

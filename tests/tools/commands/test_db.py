@@ -43,7 +43,7 @@ def test_listing_and_showing(path, capsys):
 def test_exchanging(path, tmp_path, capsys):
     file, other = str(tmp_path / "rows.jsonl"), str(tmp_path / "other.db")
     assert "wrote 5 rows" in says(capsys, "export", file)
-    assert json.loads(says(capsys, "export", "-", "--op", "scale").splitlines()[0])["form"] == 1
+    assert json.loads(says(capsys, "export", "-", "--op", "scale").splitlines()[0])["form"] == 2
     assert main(["db", "merge", other]) == 1  # nothing there: a mistake
     assert "there is no database" in capsys.readouterr().err
     assert "added 5 rows" in says(capsys, "import", file, "--db", other)

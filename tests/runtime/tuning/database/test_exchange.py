@@ -1,5 +1,6 @@
 """Files with measurements: all comes back; what is no such file, and what is no measurement in one, is told with its place."""
 
+import io
 import json
 import sys
 
@@ -47,7 +48,7 @@ def test_lines_that_are_no_measurements(database, tmp_path):
     path = tmp_path / "x.jsonl"
     export_rows(database, str(path))
     good = path.read_text(encoding="utf-8").splitlines()
-    values = json.loads(good[-1])
+    values = json.loads(good[-2])
     wrong = {
         "line 5 is no measurement": good[4][:-5],
         "line 5: `good` is no verdict": json.dumps(values | {"verdict": "good"}),
@@ -66,11 +67,51 @@ def test_lines_that_are_no_measurements(database, tmp_path):
         path.write_text("\n".join([*good[:4], line, *good[5:]]), encoding="utf-8")
         with pytest.raises(BadMeasurement, match=match):
             import_rows(empty(tmp_path), str(path))
+    assert list(empty(tmp_path).rows()) == []
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4, 9, -2, -1])
+def test_a_file_that_was_cut_at_the_end_of_a_line(database, tmp_path, monkeypatch, kept):
+    """Nothing of it is stored, whether it is a file or a stream."""
+    path = tmp_path / "x.jsonl"
+    export_rows(database, str(path))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:kept]))
+    for where in (str(path), "-"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        with pytest.raises(DamagedFile, match=r"was cut.*\n.*export the measurements again"):
+            import_rows(empty(tmp_path), where)
+    assert list(empty(tmp_path).rows()) == []
+
+
+def test_the_number_of_rows(database, tmp_path):
+    path = tmp_path / "x.jsonl"
+    export_rows(database, str(path))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-1]) == {"rows": len(ALL)}
+    path.write_text("\n".join([*lines[:5], *lines[6:]]), encoding="utf-8")
+    with pytest.raises(DamagedFile, match=f"has {len(ALL) - 1} rows, and its last line states {len(ALL)}"):
+        import_rows(empty(tmp_path), str(path))
+    path.write_text("\n".join([*lines, lines[-2]]), encoding="utf-8")
+    with pytest.raises(BadMeasurement, match="the line before it is the last one"):
+        import_rows(empty(tmp_path), str(path))
+    assert list(empty(tmp_path).rows()) == []
+
+
+def test_files_of_earlier_versions_do_not_state_it(database, tmp_path):
+    path = tmp_path / "x.jsonl"
+    export_rows(database, str(path))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([lines[0].replace("2", "1"), *lines[1:-1]]), encoding="utf-8")
+    said = []
+    assert import_rows(empty(tmp_path), str(path), said.append) == len(ALL)
+    assert len(said) == 1
+    assert "does not state how many rows it has" in said[0]
 
 
 def test_files_that_are_something_else(database, tmp_path):
     path = tmp_path / "x.jsonl"
-    for data in (b"", b"a text\n", b"\xff\xfe", b'{"format": "andiron measurements", "form": 2}\n'):
+    for data in (b"", b"a text\n", b"\xff\xfe", b'{"format": "andiron measurements", "form": 3}\n'):
         path.write_bytes(data)
         with pytest.raises(DamagedFile, match="no file of measurements"):
             import_rows(empty(tmp_path), str(path))
