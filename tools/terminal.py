@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from ..dsl.errors import AndironError, UserError, UserErrors
 from ..dsl.errors.verify import NotVerified
+from ..dsl.support.printable import printable
 
 _RED, _BLUE, _CYAN, _OFF = "\033[1;31m", "\033[1;34m", "\033[1;36m", "\033[0m"
 
@@ -28,8 +29,8 @@ def paint(text: str) -> str:
 
 
 def complain(error: AndironError | str) -> None:
-    """A diagnostic, or a line of our own, on the error stream."""
-    text = str(error)
+    """A diagnostic, or a line of our own, on the error stream: it may quote what others wrote."""
+    text = printable(str(error), kept="\n\t")
     print(paint(text) if in_colour(sys.stderr) else text, file=sys.stderr)
 
 

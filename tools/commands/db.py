@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors.target import NotInModule
 from ...dsl.support.amounts import counted, seconds_text
+from ...dsl.support.printable import printable
 from ..options import add_json, not_negative, positive
 from ..terminal import complain, say_json
 from .tune import Progress
@@ -85,9 +86,9 @@ def _list(database: Database, args: argparse.Namespace) -> int:
         say_json({"database": database.name, "tasks": found, "more": more})
         return 0
     for s in listed:
-        print(f"{s.task.key[:12]}  {s.rows:>7,} {'row ' if s.rows == 1 else 'rows'}  {_title(s.task)}")
+        _say(f"{s.task.key[:12]}  {s.rows:>7,} {'row ' if s.rows == 1 else 'rows'}  {_title(s.task)}")
         for machine, seconds in s.best.items():
-            print(f"{'':14}{_time_text(seconds):>10}  {machine}")
+            _say(f"{'':14}{_time_text(seconds):>10}  {machine}")
     rest = "; there are more: see --limit" if more else ""
     print(f"{counted(len(listed), 'task')} in {database.name}{rest}")
     return 0
@@ -96,6 +97,8 @@ def _list(database: Database, args: argparse.Namespace) -> int:
 def _show(database: Database, args: argparse.Namespace) -> int:
     from ...runtime.native.cpu_name import todays_name
 
+    if not args.task:
+        raise NotInModule("the key of the task is empty", help="`andiron db list` shows the keys")
     found = list(islice(database.tasks(key=args.task), 2))
     if len(found) != 1:
         which = "no task has" if not found else "several tasks have"
@@ -110,14 +113,16 @@ def _show(database: Database, args: argparse.Namespace) -> int:
             {**_task_facts(task), "op": task.op, "device": task.device, "best": fastest, "rows": [_facts(m) for m in rows]}
         )
         return 0
-    print(f"{_title(task)}\n")
+    _say(_title(task))
+    print()
     for machine in machines:
         here = [m for m in rows if todays_name(m.fingerprint) == machine]
         counts = ", ".join(f"{n:,} {verdict}" for verdict, n in Counter(m.verdict for m in here).most_common())
-        print(f"{machine}: {counts}; {min(m.time for m in here)[:10]} to {max(m.time for m in here)[:10]}")
+        _say(f"{machine}: {counts}; {min(m.time for m in here)[:10]} to {max(m.time for m in here)[:10]}")
         if machine in best:
             runs = f"the median of {best[machine].runs} runs" if best[machine].runs > 1 else "1 run"
-            print(f"the fastest takes {_time_text(best[machine].seconds)}, {runs}:\n\n{best[machine].schedule}")
+            print(f"the fastest takes {_time_text(best[machine].seconds)}, {runs}:\n")
+            print(printable(best[machine].schedule, kept="\n\t"))
     return 0
 
 
@@ -158,7 +163,8 @@ def _check(database: Database, args: argparse.Namespace) -> int:
     if args.json:
         say_json({"database": database.name, "faults": faults})
     else:
-        print("\n".join(faults) or f"{database.name} is sound")
+        for line in faults or [f"{database.name} is sound"]:
+            _say(line)
     return 1 if faults else 0
 
 
@@ -176,7 +182,7 @@ def _train(database: Database, args: argparse.Namespace) -> int:
         models = [m.facts() for m in found.models]
         say_json({"database": database.name, "models": models, "left_out": found.left_out, "too_few": found.too_few})
     else:
-        print(training_report(found))
+        print(printable(training_report(found), kept="\n"))
     return 0
 
 
@@ -190,6 +196,11 @@ _ACTIONS = {
     "check": _check,
     "train": _train,
 }
+
+
+def _say(line: str) -> None:
+    """One line, whatever others wrote into the database."""
+    print(printable(line))
 
 
 def _title(task: Task) -> str:

@@ -17,6 +17,7 @@ from ....dsl.errors import UserError
 from ....dsl.errors.database import DatabaseBusy
 from ....dsl.errors.target import NoDevice
 from ....dsl.support.amounts import seconds_text
+from ....dsl.support.printable import printable
 from ..tuning_store import kernel_with
 from .database import Choice, Database
 from .describe import fingerprint_of, task_of
@@ -55,7 +56,7 @@ class DatabaseChoice:
 
     def __str__(self) -> str:
         runs = f"the median of {self.runs} runs" if self.runs > 1 else "1 run"
-        measured = f"{seconds_text(self.seconds)}, {runs} on {self.machine}"
+        measured = f"{seconds_text(self.seconds)}, {runs} on {printable(self.machine)}"
         if self.distance == 0:
             return f"the schedule is the fastest measured for these sizes: {measured}; from {self.database}"
         sizes = ", ".join(f"{n}={v}" for n, v in self.sizes.items())

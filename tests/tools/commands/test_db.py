@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from andiron.runtime.tuning.database.measurement import Measurement, Task
 from andiron.runtime.tuning.database.open_database import open_database
 from andiron.tools.cli import main
 
@@ -38,6 +39,33 @@ def test_listing_and_showing(path, capsys):
     assert found["rows"][0] | {"fingerprint": "CPU b", "verdict": "right", "seconds": 2e-3} == found["rows"][0]
     assert main(["db", "show", "nothing"]) == 1
     assert "no task has a key" in capsys.readouterr().err
+
+
+def test_what_others_wrote_does_not_reach_the_terminal_raw(tmp_path, capsys):
+    """Neither an op's name, nor a machine's, nor a schedule moves the cursor, changes the title or turns a line round."""
+    path = str(tmp_path / "foreign.db")
+    told = Task("op", "scale\x1b[2J\nTotal", {"N\x9b": 1}, "cpu\u202e", "d")
+    machine = "CPU \x1b]0;pwn\x07\u2028"
+    open_database(path).add([Measurement(told, "s\x1b[2J\n\tcompute\r", machine, "cc", "one", "right", (1e-3,))])
+    for words in (["list"], ["show", told.key]):
+        said = says(capsys, *words, "--db", path)
+        assert [c for c in said if c not in "\n\t" and not c.isprintable()] == []
+        assert r"scale\x1b[2J\nTotal: N\x9b=1; cpu\u202e" in said
+        assert r"CPU \x1b]0;pwn\x07\u2028" in said
+    assert "s\\x1b[2J\n\tcompute\\r" in said
+    assert json.loads(says(capsys, "list", "--json", "--db", path))["tasks"][0]["op_name"] == told.op_name
+    with open_database(path).storage.transaction(write=True) as session:
+        session.execute("UPDATE andiron_measurements SET time = :time", time="\x1b[2J")
+    assert "\x1b" not in says(capsys, "check", "--db", path, status=1)
+    assert main(["db", "show", told.key, "--db", path]) == 1
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert r"`\x1b[2J` is no time" in said
+
+
+def test_an_empty_key_is_no_task(path, capsys):
+    assert main(["db", "show", ""]) == 1
+    assert "the key of the task is empty" in capsys.readouterr().err
 
 
 def test_exchanging(path, tmp_path, capsys):
