@@ -215,11 +215,13 @@ class Database:
         before  only rows that ended before this time, as `utc_now` gives it
         keep    for each task and machine, rows of so many of the fastest schedules stay, and rows that exclude a schedule
 
-        Without either, no row is removed. Raises DamagedDatabase before any is.
+        Without either, no row is removed. Raises DamagedDatabase before any is; where anything else fails, none was removed,
+        unless the message says that they were.
         """
         self.expect_sound()
-        tasks = (task.key for task in self.tasks()) if (before, keep) != (None, None) else ()
-        return prune_rows(self.storage, tasks, before, keep)
+        for _ in self.tasks():  # all of them are sound
+            pass
+        return prune_rows(self.storage, before, keep)
 
     def check(self) -> Iterator[str]:
         """What is wrong in the database, a line each: everything is read, and compared with its hash."""

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,9 @@ VERDICTS = ("right", "wrong", "refused", "failed to build", "died", "late")
 # A schedule with such a verdict is not chosen, whatever its times are.
 NEVER_CHOSEN = ("wrong", "died")
 _WAY_OUT = "leave the row out, or write a verdict that says what became of it"
+
+# Less than any machine takes for a call: light goes 0.3 mm.
+LEAST = 1e-12  # seconds
 
 # Of one length: texts have the order of the times.
 _TIME = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)Z", re.ASCII)
@@ -124,7 +128,7 @@ class Measurement:
             object.__setattr__(self, name, getattr(self, name).replace("\0", ""))  # servers do not take it
             _expect_utf8(f"the {name} of a measurement", getattr(self, name))
         samples = _seconds(self.samples)
-        if not _TIME.fullmatch(self.time):
+        if not _TIME.fullmatch(self.time) or not _is_day(self.time[:10]):
             raise BadMeasurement(f"`{self.time}` is no time in UTC", help="a time is as 2026-11-01T12:00:00Z")
         if self.verdict == "right" and not samples:
             raise BadMeasurement("the verdict is `right`, and there are no samples", help=_WAY_OUT)
@@ -146,6 +150,15 @@ class Measurement:
         return sorted(self.samples)[len(self.samples) // 4] if self.samples else None
 
 
+def _is_day(text: str) -> bool:
+    """Whether a year, a month and a day, each in its range, are a day of the calendar."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _seconds(samples: Any) -> tuple[float, ...]:
     """Samples as numbers. Raises BadMeasurement for what is no time of a call."""
     if isinstance(samples, (str, bytes)) or not isinstance(samples, Iterable):
@@ -158,8 +171,8 @@ def _seconds(samples: Any) -> tuple[float, ...]:
             seconds = float(x)
         except OverflowError:
             raise BadMeasurement("a sample is larger than any number of seconds", help=_WAY_OUT) from None
-        if not 0 < seconds < math.inf:  # nor is what is not a number
-            raise BadMeasurement(f"a sample is no time of a call: {x} s; it is more than 0 and finite", help=_WAY_OUT)
+        if not LEAST <= seconds < math.inf:  # nor is what is not a number
+            raise BadMeasurement(f"a sample is no time of a call: {x} s; it is {LEAST} s or more, and finite", help=_WAY_OUT)
         found.append(seconds)
     return tuple(found)
 

@@ -124,6 +124,13 @@ class SqliteFile:
         way_out = None
         if "readonly" in said or "unable to open" in said:
             way_out = f"see who may write {self.path} and its folder {os.path.dirname(self.path) or '.'}"
+        if "full" in said:
+            folder = os.path.dirname(self.path) or "."
+            return DatabaseFailed(
+                f"{self.path}: no space is left on its disk, and what was asked for was not done: {said}",
+                help=f"free space on the disk of {folder} (also removing takes some, until it is done), and run it again; or "
+                "`andiron db export` to another disk, and `import` there",
+            )
         return DatabaseFailed(f"{self.path}: {said}", help=way_out)
 
 

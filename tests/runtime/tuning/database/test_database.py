@@ -45,7 +45,10 @@ def test_a_key_is_all_that_a_row_is_for():
     ("make", "match"),
     [
         (lambda: row(verdict="good"), "no verdict"),
-        *((lambda x=x: row(seconds=(1e-3, x)), "no time of a call") for x in (0, -1.0, float("nan"), float("inf"))),
+        *(
+            (lambda x=x: row(seconds=(1e-3, x)), "no time of a call")
+            for x in (0, -1.0, 1e-300, 9e-13, float("nan"), float("inf"))
+        ),
         (lambda: row(seconds=(10**400,)), "larger than any"),
         *((lambda x=x: row(seconds=(x,)), "no number of seconds") for x in ("x", True, None)),
         *((lambda x=x: row(seconds=x), "a list of numbers") for x in ("12", 3, None)),
@@ -55,6 +58,9 @@ def test_a_key_is_all_that_a_row_is_for():
         (lambda: Task(OP, "scale", {"\ud800": 1}, "cpu", ""), "the sizes of a task has half of a character"),
         (lambda: row(time="today"), "no time in UTC"),
         (lambda: row(time="2026-13-01T12:00:00Z"), "no time in UTC"),
+        (lambda: row(time="2026-02-31T00:00:00Z"), "no time in UTC"),
+        (lambda: row(time="2026-02-29T00:00:00Z"), "no time in UTC"),
+        (lambda: row(time="0000-01-01T00:00:00Z"), "no time in UTC"),
         (lambda: row(verdict=[]), "no verdict"),
         (lambda: row(run=3), "the run of a measurement is no text"),
         (lambda: task("64"), "no mapping of names to integers"),
@@ -64,6 +70,10 @@ def test_a_key_is_all_that_a_row_is_for():
 def test_what_is_no_measurement(make, match):
     with pytest.raises(BadMeasurement, match=match):
         make()
+
+
+def test_a_day_of_a_leap_year_and_a_leap_second():
+    assert row(time="2028-02-29T23:59:60Z").time == "2028-02-29T23:59:60Z"
 
 
 def test_the_best_is_the_median_of_its_runs(database):

@@ -176,6 +176,33 @@ def test_newer_files_are_not_touched_and_older_ones_are_brought_up(tmp_path, mon
     refused(path, ForeignDatabase, "newer version")
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM andiron_measurements", "DELETE FROM andiron_texts", "VACUUM"])
+def test_pruning_on_a_full_disk(tmp_path, monkeypatch, statement):
+    """All rows are there, or the message says that they were removed."""
+    database = open_database(tmp_path / "x.db")
+    database.add([*rows(5), *rows(5, n=32)])
+    seen = 0
+
+    def full(call):
+        def use(session, sql, *values, **more):
+            nonlocal seen
+            seen += sql.startswith(statement)
+            if sql.startswith(statement) and (seen == 2 or "id = :id" not in sql):  # not at the first task
+                raise sqlite3.OperationalError("database or disk is full")
+            return call(session, sql, *values, **more)
+
+        return use
+
+    with monkeypatch.context() as patch:
+        for name in ("execute", "execute_many"):
+            patch.setattr(sqlite_file._SqliteSession, name, full(getattr(sqlite_file._SqliteSession, name)))
+        with pytest.raises(DatabaseFailed, match="8 rows were removed" if statement == "VACUUM" else "was not done") as caught:
+            database.prune(keep=1)
+    assert "free s" in str(caught.value.help)
+    assert len(list(database.rows())) == (2 if statement == "VACUUM" else 10)
+    assert list(database.check()) == []
+
+
 def older(path, monkeypatch):
     """The file in the form before rows had hashes of what came of them."""
     made = path.with_name("older.db")
