@@ -24,6 +24,7 @@ import atexit
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -34,7 +35,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ...dsl.support.amounts import bytes_text
 from ...dsl.support.forks import ForkLock
+from ...dsl.support.printable import printable
 from .cache_entry import CacheEntry, entries_of, fault_of, fingerprint, folders, read_record, record_hash
 from .trust import close_to_others, folder_fault, others_can_write
 
@@ -87,8 +90,21 @@ _places: dict[str, Path] = {}
 
 
 def _limit() -> int:
-    text = os.environ.get("ANDIRON_CACHE_LIMIT", "")
-    return int(text) if text.isdigit() else LIMIT
+    """ANDIRON_CACHE_LIMIT in bytes. What cannot be read is told once."""
+    text = os.environ.get("ANDIRON_CACHE_LIMIT", "").strip()
+    found = _AMOUNT.fullmatch(text)
+    if found:
+        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+    if text and text not in _told:
+        _told.add(text)
+        meant = f"a number of bytes, or one with K, M, G or T, as 500M or 1.5G: the limit is {bytes_text(LIMIT)}"
+        warnings.warn(f"ANDIRON_CACHE_LIMIT is `{printable(text[:40])}`, and not {meant}", RuntimeWarning, stacklevel=4)
+    return LIMIT
+
+
+# `500M` and `500 MiB` are the same: 1024 times 1024 bytes each.
+_AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_told: set[str] = set()
 
 
 class Cache:

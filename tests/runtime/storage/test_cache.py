@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 from andiron.runtime.storage import cache as cache_module
-from andiron.runtime.storage.cache import Cache, default_root, key_of
+from andiron.runtime.storage.cache import LIMIT, Cache, default_root, key_of
 from andiron.runtime.storage.cache_entry import entries_of
 
 
@@ -267,3 +267,33 @@ def test_the_environment_moves_it(monkeypatch, tmp_path):
         assert default_root() == tmp_path / "andiron"
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the convention
         assert default_root().is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("", LIMIT),
+        ("0", 0),
+        (" 12345 ", 12345),
+        ("1G", 1 << 30),
+        ("500M", 500 << 20),
+        ("500 MiB", 500 << 20),
+        ("1.5k", 1536),
+        ("2TB", 2 << 40),
+    ],
+)
+def test_the_limit_as_people_write_it(tmp_path, monkeypatch, text, limit):
+    monkeypatch.setenv("ANDIRON_CACHE_LIMIT", text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Cache(tmp_path).limit == limit
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "\u0663", "-1", "abc", "1e9", "1P", "1 000", ".5G", "9" * 5000, "x\x1b"])
+def test_a_limit_that_is_none_is_told_once(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(cache_module, "_told", set())
+    monkeypatch.setenv("ANDIRON_CACHE_LIMIT", text)
+    with pytest.warns(RuntimeWarning, match="ANDIRON_CACHE_LIMIT is .*a number of bytes, or one with K") as caught:
+        assert Cache(tmp_path).limit == Cache(tmp_path).limit == LIMIT
+    assert len(caught) == 1
+    assert "\x1b" not in str(caught[0].message)
