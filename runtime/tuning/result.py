@@ -22,7 +22,8 @@ class Trial:
     first      the time of the first call, in seconds
     samples    measured times of a call, in seconds
     rejected   the reason why it cannot win; empty while it can
-    verdict    `right` while it can win, else `wrong`, `refused`, `failed to build`, `died`, or `late`
+    verdict    `right` while it can win, else `wrong`, `refused`, `failed to build`, `died`, `late`;
+               `unable` where there was no memory, which says nothing of it
     """
 
     number: int

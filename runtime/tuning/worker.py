@@ -1,7 +1,7 @@
 """The process in which candidates run: a crash or an endless loop ends this process, and not the search.
 
-It reads requests from its input and answers each on its output, both pickled: (request, arguments...) and ("ok", value) or
-("error", text). It ends with its input, or with the process that started it.
+It reads requests from its input and answers each on its output, both pickled: (request, arguments...) and ("ok", value),
+("error", text), or ("unable", text) where there was no memory. It ends with its input, or with the process that started it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..random_inputs import random_inputs
 from ..timing import BURSTS, seconds
 from ..variant import Variant
 
+NO_MEMORY = 12  # exit status of a worker that cannot even read a request, or write its answer
 _POISONS = (0xFF, 0x5B)  # bytes of outputs before a call; the first is NaN in every float type
 
 
@@ -120,11 +121,18 @@ def main() -> None:
             what, *arguments = pickle.load(requests)
         except EOFError:
             return
+        except MemoryError:
+            os._exit(NO_MEMORY)
         try:
             answer = ("ok", getattr(worker, what)(*arguments))
+        except MemoryError as error:
+            answer = ("unable", str(error) or "no memory")
         except Exception as error:
             answer = ("error", getattr(error, "message", None) or f"{type(error).__name__}: {error}")
-        pickle.dump(answer, answers, protocol=5)
+        try:
+            pickle.dump(answer, answers, protocol=5)
+        except MemoryError:  # half of it may be on its way
+            os._exit(NO_MEMORY)
         answers.flush()
 
 

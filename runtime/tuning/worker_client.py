@@ -16,13 +16,17 @@ from contextlib import suppress
 from typing import Any
 
 from ...dsl.errors import InternalError
+from .worker import NO_MEMORY
 
 _START = 60.0  # seconds until a worker must have its inputs
 _MOMENT = 0.05  # seconds that a deadline is not moved for
 
 
 class WorkerFailed(Exception):
-    """A request that was `refused`, that took the worker down (`died`), or that was cut short (`late`): its verdict."""
+    """A request that was `refused`, that took the worker down (`died`), or that was cut short (`late`): its verdict.
+
+    Where there was no memory for it, that is no verdict on a candidate: `unable`.
+    """
 
     def __init__(self, reason: str, verdict: str = "refused") -> None:
         super().__init__(reason)
@@ -56,6 +60,8 @@ class WorkerClient:
             try:
                 self._prepare(self.ask)
             except WorkerFailed as error:
+                if error.verdict == "unable":
+                    raise MemoryError(str(error)) from None
                 raise InternalError(f"the process that measures does not work: {error}") from None
         process = self._process
         assert process.stdin is not None
@@ -70,14 +76,16 @@ class WorkerClient:
             self.close()
             if deadline.passed:
                 raise WorkerFailed("took too long", "late") from None
+            if code == NO_MEMORY:
+                raise WorkerFailed("no memory for a request to the process that measures", "unable") from None
             raise WorkerFailed(f"ended the process: {_why(code)}", "died") from None
         except BaseException:
             self.close()  # its answer would be taken for that of the next request
             raise
         finally:
             deadline.cancel()
-        if status == "error":
-            raise WorkerFailed(value)
+        if status != "ok":
+            raise WorkerFailed(value, "refused" if status == "error" else status)
         return value
 
     def close(self) -> None:

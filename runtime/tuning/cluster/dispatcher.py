@@ -6,6 +6,7 @@ NOTHING_LOST  Work whose worker dies, or is late, is done again, a bounded numbe
 SUSPECTS      Where an executor does not say whose fault a failure was, work that was under way is done again alone.
 LATE          Nothing of its kind came back for as long as one piece of work may take: then the oldest is late. So it does not
               matter how long work waits for a worker.
+UNABLE        A worker that lacks memory, or a file, says nothing of the work. Another one may have it, or the same one later.
 BOUNDED       An executor that fails again and again without any result is given up.
 """
 
@@ -29,9 +30,11 @@ from .task import SAME_VERSION
 
 _MOMENT = 1.0  # seconds after which limits are looked at again
 _RENEWALS = 5  # BOUNDED
+_TRIES = 2  # UNABLE
 _INTERRUPTIONS = 10  # of one piece of work: more come of the work itself
 # A fault of the functions that are called: it would be the same elsewhere.
 _OURS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError)
+_UNABLE = (MemoryError, OSError)  # but those of a connection
 _CONNECTION = (CancelledError, ConnectionError, TimeoutError, EOFError)
 
 
@@ -42,7 +45,7 @@ class Work:
     kind, target  for which worker                 limit  seconds that it may take
     most          how often it may fail            done   is told the result
     refused       is told of a mistake of the user's, which would be the same elsewhere
-    lost          is told that it failed too often: `died` or `late`, and the last reason
+    lost          is told that it failed too often: `died`, `late` or `unable`, and the last reason
     rank          work of a lower rank comes first
     """
 
@@ -172,13 +175,16 @@ class Dispatcher:
             work.refused(VersionsDiffer(f"a worker lacks what the task needs: {error}", help=SAME_VERSION))
         elif isinstance(error, _OURS):
             work.refused(InternalError(f"{type(error).__name__}: {error}"))
+        elif isinstance(error, _UNABLE):
+            self._failed(work, "unable", _in_words(error), max(work.most, _TRIES))
         else:
             self._failed(work, "died", f"{type(error).__name__}: {error}")
 
-    def _failed(self, work: Work, how: str, reason: str) -> None:
+    def _failed(self, work: Work, how: str, reason: str, most: int = 0) -> None:
         work.failures += 1
-        first = (reason or how).splitlines()[0].partition(". ")[0]
-        if work.failures >= work.most:
+        first = (reason or how).splitlines()[0]
+        first = first if how == "unable" else first.partition(". ")[0]
+        if work.failures >= (most or work.most):
             return work.lost(how, first)
         self.say(f"a worker failed, and its work is done again: {first}")
         self.add(work)
@@ -220,3 +226,9 @@ class Dispatcher:
             self._heard[running.work.kind] = self.clock()
             self._failed(running.work, "late", f"no answer for {running.work.limit:.0f} s")
             return
+
+
+def _in_words(error: BaseException) -> str:
+    """UNABLE"""
+    what = "it has not enough memory" if isinstance(error, MemoryError) else "the system refused it something"
+    return f"{what}: {error}" if str(error) else what

@@ -83,6 +83,8 @@ def compile_candidate(task: TuningTask, candidate: TaskCandidate) -> CompiledCan
     request = task.request()
     try:
         variant = request.variant(_schedule(request, task, candidate), dict(candidate.values))
+    except MemoryError:
+        raise
     except Exception as error:
         if candidate.schedule is None:
             raise
@@ -106,6 +108,8 @@ def outline_candidate(task: TuningTask, candidate: TaskCandidate, program: bool 
     request = task.request()
     try:
         variant = request.variant(_schedule(request, task, candidate), dict(candidate.values))
+    except MemoryError:
+        raise
     except Exception as error:
         return CompiledCandidate(candidate.about, refused=refusal_text(error))
     predicted, bound = prediction(request, variant, dict(task.dims))
@@ -145,7 +149,7 @@ def measure_candidates(
     inputs   arrays to measure with; None: random ones
     seconds  the time for it; None: that of the task
 
-    Raises VersionsDiffer, NoDevice, and what building raises for want of a compiler.
+    Raises VersionsDiffer, NoDevice, MemoryError, OSError, and what building raises for want of a compiler.
     """
     request = task.request()
     found = [c.trial(task, number) for number, c in enumerate(candidates)]
@@ -162,6 +166,8 @@ def measure_candidates(
             runs.race(trials, deadline, _go_on)
         took = time.monotonic() - began
     for t in trials:
+        if t.verdict == "unable":
+            raise MemoryError(t.rejected)
         if not t.samples and not t.rejected:
             t.reject("late", "not timed: no time was left")
     return MeasuredBatch(

@@ -4,6 +4,7 @@ IN_ORDER  Candidates are compiled in parallel, and taken in their order, so that
 SPLIT     Candidates are measured together, so that they can be compared. When the worker dies, each half of them is measured by
           itself, and so on: in the end the one that kills workers is alone, and set aside when it has killed two.
 KNOWN     What the database has of the same task on the same kind of machine is not measured again.
+UNABLE    A worker that lacks memory says nothing of a candidate: the task fails, and nothing of it is stored.
 OUTWARDS  A task that asks for more trials than first candidates goes on with generations of their changes (`TaskSearch`).
 """
 
@@ -310,7 +311,7 @@ class TaskRun:
         self.changed()
 
     def _lost_altogether(self, how: str, reason: str) -> None:
-        self.state, self.reason = "failed", f"{how}: {reason}"
+        self.state, self.reason = "failed", reason if how == "unable" else f"{how}: {reason}"
         self.changed()
 
     def _refused(self, error: AndironError) -> None:
@@ -327,7 +328,12 @@ class TaskRun:
         def unless_ended(then: Callable[..., None]) -> Callable[..., None]:
             return lambda *given: None if self.ended else then(*given)
 
-        then, otherwise = unless_ended(done), unless_ended(lost)
+        def no_result(how: str, reason: str) -> None:
+            if how == "unable":  # no verdict on what was to be compiled or measured
+                return self._lost_altogether(how, f"a worker could not do it: {reason}. The next run tries it again")
+            lost(how, reason)
+
+        then, otherwise = unless_ended(done), unless_ended(no_result)
         rank = self.rank if kind == COMPILE else self.rank - 0.5
         self.dispatcher.add(
             Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise, rank)

@@ -30,7 +30,7 @@ def record_trials(request: CompileRequest, dims: Mapping[str, int], trials: Sequ
         open_database().add(
             Measurement(task, t.schedule, machine, toolchain, run, t.verdict, tuple(t.samples), t.rejected)
             for t in trials
-            if t.samples or t.rejected
+            if (t.samples or t.rejected) and t.verdict != "unable"
         )
     except (UserError, OSError) as error:
         reason = error.message if isinstance(error, UserError) else str(error)

@@ -285,3 +285,16 @@ def test_a_worker_that_dies_is_replaced():
         assert late.value.late
         bench.ask("drop", 0)
         assert len(started) == 2
+
+
+def test_a_lack_of_memory_is_no_verdict():
+    """Whether it is the first thing that a worker does, or a later one."""
+    request = andiron.compile(GEMM, tune=0, **SIZES).request
+    assert request is not None
+    far_too_much = ("random", request.op, {"M": 1 << 31, "N": 1, "K": 1 << 31}, 0)
+    with WorkerClient(lambda ask: None) as bench:
+        with pytest.raises(WorkerFailed) as caught:
+            bench.ask(*far_too_much)
+        assert caught.value.verdict == "unable"
+    with WorkerClient(lambda ask: ask(*far_too_much)) as bench, pytest.raises(MemoryError):
+        bench.ask("drop", 0)

@@ -11,6 +11,10 @@ from andiron.runtime.tuning.cluster.dispatcher import Dispatcher, Work
 from andiron.runtime.tuning.cluster.engine import COMPILE, MEASURE
 
 
+class Killed(Exception):
+    """As Dask says that a worker died."""
+
+
 class Script:
     """An engine whose workers do what a list of answers says: a value, an exception, or None for no answer at all."""
 
@@ -62,10 +66,19 @@ def run(engine, *works, **options):
 
 def test_lost_work_is_done_again_and_then_set_aside():
     log, said = [], []
-    run(Script([MemoryError("full"), 7]), work(log, "a"), say=said.append)
-    run(Script([OSError("gone"), OSError("gone")]), work(log, "b"))
-    assert log == [("a", "done", 7), ("b", "lost", "died", "OSError: gone")]
+    run(Script([Killed("x"), 7]), work(log, "a"), say=said.append)
+    run(Script([Killed("y. See its log"), Killed("y. See its log")]), work(log, "b"))
+    assert log == [("a", "done", 7), ("b", "lost", "died", "Killed: y")]
     assert len(said) == 1
+
+
+def test_a_lack_of_memory_is_no_death():
+    """Another worker may have it; so work that may fail once only is done again too."""
+    log, said = [], []
+    run(Script([MemoryError("549. MiB"), 7]), work(log, "a", most=1), say=said.append)
+    run(Script([MemoryError("549. MiB")] * 2), work(log, "b", most=1))
+    assert log == [("a", "done", 7), ("b", "lost", "unable", "it has not enough memory: 549. MiB")]
+    assert said == ["a worker failed, and its work is done again: it has not enough memory: 549. MiB"]
 
 
 def test_what_would_fail_anywhere_is_not_done_again():

@@ -20,6 +20,10 @@ from ....support.tuning.landscape import OP, SIZES, seconds_of
 TRIALS = 20
 
 
+class Killed(Exception):
+    """As Dask says that a worker died."""
+
+
 class Engine:
     """Work is done at once. `fails`: the numbers of measurements that raise, each with what."""
 
@@ -114,9 +118,24 @@ def test_a_search_that_was_cut_off_goes_on(tmp_path):
 
 def test_a_batch_that_kills_workers_is_split_and_compared(tmp_path):
     """Each half has the incumbent."""
-    engine = Engine({2: MemoryError("died")})
+    engine = Engine({2: Killed("died")})
     run, _ = tune(tmp_path / "a.db", engine, 12)
     assert run.state == "done"
     assert {race[0] for race in engine.races[1:4]} == {engine.races[1][0]}
     assert len(run.trials) == 12
     assert all(t.verdict == "right" for t in run.trials)
+
+
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate 549. MiB"), OSError("no space left")])
+@pytest.mark.parametrize("race", [1, 2])
+def test_a_lack_of_memory_is_no_verdict(tmp_path, race, error):
+    """It is given out twice. The task fails with the reason, and the next run measures what is missing."""
+    engine = Engine({race: error, race + 1: error})
+    run, _ = tune(tmp_path / "a.db", engine, 12)
+    assert run.state == "failed"
+    assert str(error) in run.reason
+    assert len(engine.races) == race + 1
+    assert {m.verdict for m in Database(SqliteFile(tmp_path / "a.db")).rows()} <= {"right"}
+    again, _ = tune(tmp_path / "a.db", Engine(), 12)
+    assert again.state == "done"
+    assert len(again.trials) == 12
