@@ -65,13 +65,11 @@ class Campaign:
             groups.setdefault((r.task.target, r.task.threads), r)
         try:
             for group, one in groups.items():
-                if lacking := self.engine.lacking(one.task.target):
-                    self.say(f"waiting for {lacking}")
                 self._dispatcher.add(
                     Work(
                         MEASURE, one.task.target, describe_machine, (one.task,), _DESCRIBING, _FAILURES,
                         partial(self._described, group), partial(self._not_described, group),
-                        partial(self._no_answer, group), -1.0,
+                        partial(self._no_answer, group), -1.0, patient=False,
                     )
                 )  # fmt: skip
             self._dispatcher.run()
@@ -109,7 +107,7 @@ class Campaign:
         self._none_measures(group, error.message, error)
 
     def _no_answer(self, group: tuple[str, int | None], how: str, reason: str) -> None:
-        lacking = self.engine.lacking(group[0])
+        lacking = self.engine.lacking(MEASURE, group[0])
         self._none_measures(group, f"no worker measures ({how}: {reason})" + (f"; it takes {lacking}" if lacking else ""))
 
     def _none_measures(self, group: tuple[str, int | None], reason: str, error: AndironError | None = None) -> None:

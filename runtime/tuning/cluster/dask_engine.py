@@ -2,7 +2,7 @@
 
 RESOURCES  A worker that measures declares a resource: `measure=1`, for GPUs `gpu=1`, or one of the target's name. Each
            measurement takes one of it, so a worker with one measures alone, and with one thread it compiles nothing meanwhile.
-           Work that compiles asks for `compile` where workers declare that, else it runs anywhere.
+           Work that compiles asks for `compile` where workers declare that, or did, else it runs anywhere.
 QUIET      Dask's client logs lost connections with tracebacks. Who waits is told in words by the campaign.
 """
 
@@ -42,6 +42,7 @@ class DaskEngine:
         self._client = self._connected()
         self._submitted: dict[Future[Any], Any] = {}
         self._resources: list[dict[str, float]] = []
+        self._names: set[str] = set()  # of resources that workers have, or had
         self._threads, self._asked = 0, -_NEWS
 
     def submit(self, kind: str, target: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -71,17 +72,19 @@ class DaskEngine:
         self._ask()
         return len(self._resources)
 
-    def abandon(self, future: Future[Any]) -> None:
+    def abandon(self, future: Future[Any]) -> bool:
         """The worker is ended, for what it runs may never end. Its nanny, or who else started it, starts it again."""
         work = self._submitted.get(future)
         future.cancel()
         if work is None:
-            return
+            return False
+        busy: list[str] = []
         with suppress(Exception):  # it may be gone
             busy = [worker for worker, keys in self._client.processing().items() if work.key in keys]
             self._client.cancel([work], force=True)
             if busy:
                 self._client.run(os._exit, 1, workers=busy, on_error="ignore")
+        return bool(busy)
 
     def renew(self, reason: str) -> None:
         self.close()
@@ -104,19 +107,19 @@ class DaskEngine:
                 f"no scheduler answers at {self._address}: {reason}", help="`dask scheduler` starts one, and prints its address"
             ) from None
 
-    def lacking(self, target: str) -> str:
-        self._ask()
-        name = self._resource(MEASURE, target)
-        there = any(name in worker for worker in self._resources)
-        return "" if there else f"a worker that measures: `dask worker {self._address} --nthreads 1 --resources {name}=1`"
+    def lacking(self, kind: str, target: str) -> str:
+        name = self._resource(kind, target)
+        if any(name is None or name in worker for worker in self._resources):
+            return ""
+        what = "a worker that measures" if kind == MEASURE else "a worker that compiles" if name else "a worker"
+        return f"{what}: `dask worker {self._address} --nthreads 1" + (f" --resources {name}=1`" if name else "`")
 
     def _resource(self, kind: str, target: str) -> str | None:
-        """RESOURCES"""
+        """RESOURCES. What has gone counts too, so that work which waits and work which comes wait for the same workers."""
         self._ask()
-        known = {name for worker in self._resources for name in worker}
         if kind == COMPILE:
-            return COMPILE if COMPILE in known else None
-        return target if target in known else "measure" if target.partition(":")[0] == "cpu" else "gpu"
+            return COMPILE if COMPILE in self._names else None
+        return target if target in self._names else "measure" if target.partition(":")[0] == "cpu" else "gpu"
 
     def _ask(self) -> None:
         if time.monotonic() < self._asked + _NEWS:
@@ -127,6 +130,7 @@ class DaskEngine:
         except TypeError:  # earlier versions tell of all
             workers = self._client.scheduler_info()["workers"].values()
         self._resources = [worker["resources"] for worker in workers]
+        self._names.update(name for known in self._resources for name in known)
         compiling = [worker for worker in workers if COMPILE in worker["resources"]] or workers
         self._threads = sum(worker["nthreads"] for worker in compiling)
 

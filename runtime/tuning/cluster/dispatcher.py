@@ -5,7 +5,8 @@ NOTHING_LOST  Work whose worker dies, or is late, is done again, a bounded numbe
               again.
 SUSPECTS      Where an executor does not say whose fault a failure was, work that was under way is done again alone.
 LATE          Nothing of its kind came back for as long as one piece of work may take: then the oldest is late. So it does not
-              matter how long work waits for a worker.
+              matter how long work waits for a worker. Where the engine has none that could run it, it only waits, and what for
+              is said now and then. Where it is not known whether a worker had it, it is `unanswered`.
 UNABLE        A worker that lacks memory, or a file, says nothing of the work. Another one may have it, or the same one later.
 BOUNDED       An executor that fails again and again without any result is given up.
 """
@@ -20,6 +21,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -29,6 +31,7 @@ from .engine import Engine
 from .task import SAME_VERSION
 
 _MOMENT = 1.0  # seconds after which limits are looked at again
+_SAID = 300.0  # seconds after which it is said again what is waited for
 _RENEWALS = 5  # BOUNDED
 _TRIES = 2  # UNABLE
 _INTERRUPTIONS = 10  # of one piece of work: more come of the work itself
@@ -45,8 +48,8 @@ class Work:
     kind, target  for which worker                 limit  seconds that it may take
     most          how often it may fail            done   is told the result
     refused       is told of a mistake of the user's, which would be the same elsewhere
-    lost          is told that it failed too often: `died`, `late` or `unable`, and the last reason
-    rank          work of a lower rank comes first
+    lost          is told that it failed too often: `died`, `late`, `unanswered` or `unable`, and the last reason
+    rank          work of a lower rank comes first       patient  whether it waits for a worker as long as there is none
     """
 
     kind: str
@@ -59,6 +62,7 @@ class Work:
     refused: Callable[[AndironError], None]
     lost: Callable[[str, str], None]
     rank: float = 0.0
+    patient: bool = True
     failures: int = 0
     interruptions: int = 0
     alone: bool = False  # SUSPECTS
@@ -88,6 +92,7 @@ class Dispatcher:
     _heard: dict[str, float] = field(default_factory=dict)  # LATE: when work of a kind came back
     _looked: float = 0.0  # LATE: when limits were looked at
     _renewals: int = 0
+    _lacking: dict[str, float] = field(default_factory=dict)  # LATE: what is waited for, and when that was said
 
     def add(self, work: Work) -> None:
         """Adds work. That of a lower rank comes first."""
@@ -152,6 +157,7 @@ class Dispatcher:
         if self.clock() >= self._looked + _MOMENT:
             self._looked = self.clock()
             self.tick()
+            self._look_for_workers()
             self._abandon_late()
 
     def _remove(self, number: int | None) -> _Running | None:
@@ -217,14 +223,29 @@ class Dispatcher:
         since = max(running.since, self._heard.get(running.work.kind, 0.0))
         return since + running.work.limit - self.clock()
 
+    def _look_for_workers(self) -> None:
+        """LATE"""
+        lacking: dict[str, float] = {}
+        for running in self._running.values():
+            what = self.engine.lacking(running.work.kind, running.work.target)
+            if what and running.work.patient:
+                running.since = self.clock()
+            if what:
+                lacking[what] = self._lacking.get(what, -inf)
+        for what, said in lacking.items():
+            if self.clock() >= said + _SAID:
+                self.say(f"waiting for {what}")
+                lacking[what] = self.clock()
+        self._lacking = lacking
+
     def _abandon_late(self) -> None:
         for number, running in list(self._running.items()):
             if self._limit(running) > 0:
                 continue
             self._remove(number)
-            self.engine.abandon(running.future)
+            how = "late" if self.engine.abandon(running.future) else "unanswered"
             self._heard[running.work.kind] = self.clock()
-            self._failed(running.work, "late", f"no answer for {running.work.limit:.0f} s")
+            self._failed(running.work, how, f"no answer for {running.work.limit:.0f} s")
             return
 
 

@@ -31,12 +31,12 @@ class Engine(Protocol):
         """How many workers there are; None where that is not known."""
         ...
 
-    def lacking(self, target: str) -> str:
-        """What is missing for measurements of a target, in words; "" where nothing is."""
+    def lacking(self, kind: str, target: str) -> str:
+        """What is missing for work of a kind for a target, in words; "" where nothing is."""
         ...
 
-    def abandon(self, future: Future[Any]) -> None:
-        """Gives up on work that is late."""
+    def abandon(self, future: Future[Any]) -> bool:
+        """Gives up on work that is late. Whether a worker is known to have had it."""
         ...
 
     def renew(self, reason: str) -> None:

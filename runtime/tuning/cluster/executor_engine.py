@@ -46,11 +46,12 @@ class ExecutorEngine:
         count = getattr(self._executor, "_max_workers", None)  # the executors of the standard library tell nobody
         return count if isinstance(count, int) else None
 
-    def lacking(self, target: str) -> str:
+    def lacking(self, kind: str, target: str) -> str:
         return ""
 
-    def abandon(self, future: Future[Any]) -> None:
-        future.cancel()
+    def abandon(self, future: Future[Any]) -> bool:
+        runs = not future.cancel()
+        return runs and self.measures_alone  # of other executors' futures nothing is known
 
     def renew(self, reason: str) -> None:
         if self._make is None:

@@ -5,6 +5,7 @@ SPLIT     Candidates are measured together, so that they can be compared. When t
           itself, and so on: in the end the one that kills workers is alone, and set aside when it has killed two.
 KNOWN     What the database has of the same task on the same kind of machine is not measured again.
 UNABLE    A worker that lacks memory says nothing of a candidate: the task fails, and nothing of it is stored.
+UNKNOWN   Nor does work say anything that perhaps no worker had: it is set aside for this time, and not stored.
 OUTWARDS  A task that asks for more trials than first candidates goes on with generations of their changes (`TaskSearch`).
 """
 
@@ -36,13 +37,12 @@ from .engine import COMPILE, MEASURE
 from .remote_tasks import compile_candidate, list_candidates, measure_candidates
 from .task import Machine, TuningTask
 from .task_search import TaskSearch
-from .task_trial import TaskTrial, complete_run, known_trial, last_race, run_name
+from .task_trial import DEATHS, TaskTrial, complete_run, known_trial, last_race, run_name, set_aside
 
 if TYPE_CHECKING:
     from ...compile import CompileRequest
 
 _COMPILING = 600.0  # seconds after which the compilation of one candidate is late
-DEATHS = 2  # workers that a candidate may kill
 
 
 @dataclass
@@ -281,7 +281,7 @@ class TaskRun:
             half = len(numbers) // 2
             self._measure(numbers[:half])
             return self._measure(numbers[half:])
-        detail = f"set aside: {how} on {DEATHS} workers: {reason}"
+        detail = set_aside(how, reason)
         found = MeasuredCandidate(self.trials[numbers[0]].schedule, how, (), detail, self.accepted[numbers[0]].toolchain)
         self._has_measured(numbers, MeasuredBatch((found,), "", "", ""))
 
@@ -341,7 +341,8 @@ class TaskRun:
 
     def add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> None:
         """Rows of the database, as soon as they are known."""
-        if self._database is None:
+        found = [c for c in found if c.verdict != "unanswered"]  # UNKNOWN
+        if self._database is None or not found:
             return
         run = run or run_name(self.task.key, len(self.accepted))
         where = {"host": host} if host else {}

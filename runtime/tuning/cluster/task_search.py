@@ -24,14 +24,22 @@ from ..trial_runs import FIRST_CALL
 from .candidates import CompiledCandidate, MeasuredBatch, MeasuredCandidate, TaskCandidate
 from .engine import COMPILE, MEASURE
 from .remote_tasks import compile_candidate, measure_candidates, outline_candidate
-from .task_trial import TaskTrial, generation_name, generations, known_trial, last_name, last_race
+from .task_trial import (
+    DEATHS,
+    TaskTrial,
+    generation_name,
+    generations,
+    known_trial,
+    last_name,
+    last_race,
+    set_aside,
+)
 
 if TYPE_CHECKING:
     from .task_run import TaskRun
 
 _LEAST_BATCH, _MOST_BATCH = 8, 32  # SIZED
 _WAVES = 3  # of new candidates of which none was legal, or new
-_DEATHS = 2  # workers that a candidate may kill
 
 
 class TaskSearch:
@@ -149,7 +157,7 @@ class TaskSearch:
         self.run.state = "measuring"
         self._waiting += 1
         race = [self.incumbent, *batch]
-        most = _DEATHS if len(batch) == 1 else 1
+        most = DEATHS if len(batch) == 1 else 1
         self._timed(race, max(1.0, self.seconds), partial(self._has_measured, race), partial(self._not_measured, batch), most)
         self.run.changed()
 
@@ -190,7 +198,7 @@ class TaskSearch:
             self._measure(batch[half:])
         else:
             (t,) = batch
-            t.verdict, t.rejected = how, f"set aside: {how} on {_DEATHS} workers: {reason}"
+            t.verdict, t.rejected = how, set_aside(how, reason)
             found = MeasuredCandidate(t.schedule, how, (), t.rejected, self.run.accepted[t.number].toolchain)
             self.run.add([found], "", generation_name(self.run.task.key, self.generations.count))
             self._ran([replace(self.incumbent, samples=()), t])
@@ -209,7 +217,7 @@ class TaskSearch:
         chosen = dict.fromkeys((self.run.trials[0].schedule, *self.generations.finalists()))
         race = [by_schedule[s] for s in chosen]
         then = partial(
-            self._timed, race, FINAL_SHARE * self.run.task.seconds, partial(self._has_decided, race), self._undecided, _DEATHS
+            self._timed, race, FINAL_SHARE * self.run.task.seconds, partial(self._has_decided, race), self._undecided, DEATHS
         )
         known = [m for m in last_race(self.run.task, self.rows) or () if m.schedule in by_schedule]
         if known:  # the search was complete, and its result is wanted here

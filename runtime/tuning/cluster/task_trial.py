@@ -15,6 +15,8 @@ from ..candidates import AS_IT_WAS
 from ..database.measurement import Measurement
 from .task import TuningTask
 
+DEATHS = 2  # workers that a candidate may kill
+
 
 @dataclass
 class TaskTrial:
@@ -40,6 +42,11 @@ def known_trial(number: int, m: Measurement) -> TaskTrial:
     right = m.verdict == "right"
     about, rejected = (m.detail, "") if right else ("", m.detail)
     return TaskTrial(number, m.schedule, about, samples=m.samples, rejected=rejected, verdict=m.verdict)
+
+
+def set_aside(how: str, reason: str) -> str:
+    """Why a candidate is that was given out often enough: `unanswered` where perhaps no worker had it."""
+    return f"set aside: {how} {f'{DEATHS} times' if how == 'unanswered' else f'on {DEATHS} workers'}: {reason}"
 
 
 def run_name(key: str, count: int) -> str:

@@ -17,7 +17,7 @@ class OneMachine:
     """An engine whose only worker says what it is."""
 
     close = interrupt = staticmethod(lambda: None)
-    lacking = staticmethod(lambda target: "")
+    lacking = staticmethod(lambda kind, target: "")
     slots = staticmethod(lambda kind: 1)
     workers = staticmethod(lambda: 1)
     measures_alone = names_worker = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from andiron.dsl.errors.run import ExecutorFailed, NoPackage
 from andiron.runtime.tuning.cluster import dask_engine
 from andiron.runtime.tuning.cluster.campaign import Campaign
+from andiron.runtime.tuning.cluster.engine import COMPILE, MEASURE
 from andiron.runtime.tuning.cluster.open_engine import open_engine
 from andiron.runtime.tuning.cluster.task import task_of
 from andiron.runtime.tuning.cluster.task_run import TaskRun
@@ -142,3 +143,28 @@ def test_no_dask(monkeypatch):
     with pytest.raises(NoPackage, match="Dask") as caught:
         open_engine("tcp://127.0.0.1:9")
     assert "andiron[cluster]" in str(caught.value)
+
+
+def test_what_is_lacking_is_what_work_asked_for(monkeypatch):
+    """Workers come and go with the scheduler. What was submitted for them waits for such ones, and so does what comes."""
+    pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+
+    class Client:
+        scheduler_info = staticmethod(lambda n_workers: {"workers": dict(enumerate(workers))})
+        close = processing = staticmethod(lambda **_: {})
+
+    workers = []
+    monkeypatch.setattr(dask_engine, "_NEWS", 0.0)
+    monkeypatch.setattr(dask_engine.DaskEngine, "_connected", lambda self: Client)
+    engine = open_engine("tcp://host:8786")
+    start = "`dask worker tcp://host:8786 --nthreads 1"
+    assert engine.lacking(COMPILE, "cpu") == f"a worker: {start}`"
+    assert engine.lacking(MEASURE, "cpu") == f"a worker that measures: {start} --resources measure=1`"
+    workers = [{"resources": {"cuda:sm_90a": 1.0}, "nthreads": 1}, {"resources": {"compile": 1.0}, "nthreads": 1}]
+    assert engine.lacking(COMPILE, "cpu") == engine.lacking(MEASURE, "cuda:sm_90a") == ""
+    assert engine.lacking(MEASURE, "cpu")
+    workers = []
+    engine.renew("it was started again")
+    assert engine.lacking(COMPILE, "cpu") == f"a worker that compiles: {start} --resources compile=1`"
+    assert engine.lacking(MEASURE, "cuda:sm_90a") == f"a worker that measures: {start} --resources cuda:sm_90a=1`"
+    assert engine.abandon(Future()) is False  # nobody had it

@@ -18,12 +18,13 @@ class Killed(Exception):
 class Script:
     """An engine whose workers do what a list of answers says: a value, an exception, or None for no answer at all."""
 
-    lacking = staticmethod(lambda target: "")
+    lacking = staticmethod(lambda kind, target: "")
     close = interrupt = staticmethod(lambda: None)
 
     def __init__(self, answers, slots=4, measures_alone=False, names_worker=True):
         self.answers, self.count = list(answers), slots
         self.measures_alone, self.names_worker = measures_alone, names_worker
+        self.had_it = True  # whether a worker had what was late
         self.futures, self.abandoned, self.renewed, self.most = [], 0, 0, 0
 
     def submit(self, kind, target, function, *arguments):
@@ -45,6 +46,7 @@ class Script:
 
     def abandon(self, future):
         self.abandoned += 1
+        return self.had_it
 
     def renew(self, reason):
         self.renewed += 1
@@ -137,3 +139,39 @@ def test_a_worker_is_late_while_others_work(monkeypatch):
     run(engine, work(log, "m", MEASURE, limit=30, most=1), *(work(log, "c") for _ in range(39)), clock=lambda: next(seconds))
     assert log[-1] != ("m", "lost", "late", "no answer for 30 s")
     assert ("m", "lost", "late", "no answer for 30 s") in log
+
+
+def test_work_that_perhaps_no_worker_had_is_not_late(monkeypatch):
+    monkeypatch.setattr("andiron.runtime.tuning.cluster.dispatcher._MOMENT", 1e-3)
+    log, seconds = [], iter(range(10**6))
+    engine = Script([None, None])
+    engine.had_it = False
+    run(engine, work(log, "a", MEASURE, limit=30), clock=lambda: next(seconds))
+    assert log == [("a", "lost", "unanswered", "no answer for 30 s")]
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_work_waits_while_there_is_no_worker(monkeypatch, patient):
+    """The only worker has gone, and comes after many limits. What is waited for is said at once, and then rarely."""
+    monkeypatch.setattr("andiron.runtime.tuning.cluster.dispatcher._MOMENT", 1e-3)
+    log, said, now = [], [], [1.0]
+    engine = Script([None] * 9)
+
+    def lacking(kind, target):
+        now[0] += 10.0
+        if now[0] < 1000.0:
+            return "a worker that measures: `it`"
+        if patient:
+            engine.futures[0].set_result(7)
+        return ""
+
+    engine.lacking = lacking
+    waiting = work(log, "a", MEASURE, limit=30)
+    waiting.patient = patient
+    run(engine, waiting, clock=lambda: now[0], say=said.append)
+    if patient:
+        assert log == [("a", "done", 7)]
+        assert said == ["waiting for a worker that measures: `it`"] * 4
+        assert engine.abandoned == 0
+    else:
+        assert log == [("a", "lost", "late", "no answer for 30 s")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from functools import partial
 
 import andiron
 import pytest
 from andiron.runtime.tuning.cluster import remote_tasks, task_run, task_search
 from andiron.runtime.tuning.cluster.campaign import Campaign
 from andiron.runtime.tuning.cluster.candidates import CompiledCandidate, MeasuredBatch, MeasuredCandidate
+from andiron.runtime.tuning.cluster.dispatcher import Dispatcher
 from andiron.runtime.tuning.cluster.engine import MEASURE
 from andiron.runtime.tuning.cluster.task import task_of
 from andiron.runtime.tuning.cluster.task_run import TaskRun
@@ -28,7 +30,7 @@ class Engine:
     """Work is done at once. `fails`: the numbers of measurements that raise, each with what."""
 
     measures_alone, names_worker = False, True
-    lacking = staticmethod(lambda target: "")
+    lacking = staticmethod(lambda kind, target: "")
     close = interrupt = staticmethod(lambda *_: None)
 
     def __init__(self, fails=None):
@@ -139,3 +141,37 @@ def test_a_lack_of_memory_is_no_verdict(tmp_path, race, error):
     again, _ = tune(tmp_path / "a.db", Engine(), 12)
     assert again.state == "done"
     assert len(again.trials) == 12
+
+
+@pytest.mark.parametrize("race", [1, 2])
+@pytest.mark.parametrize("had_it", [False, True])
+def test_what_perhaps_no_worker_had_is_measured_by_the_next_run(tmp_path, monkeypatch, race, had_it):
+    """All of a race is silent, and each of its halves: everything is set aside, and stored only if workers had it."""
+    monkeypatch.setattr("andiron.runtime.tuning.cluster.dispatcher._MOMENT", 1e-3)
+    seconds = iter(range(10**9))
+    hasty = partial(Dispatcher, clock=lambda: 1e3 * next(seconds))
+    monkeypatch.setattr("andiron.runtime.tuning.cluster.campaign.Dispatcher", hasty)
+    engine = Silent(race, had_it)
+    run, _ = tune(tmp_path / "a.db", engine, 12)
+    verdict = "late" if had_it else "unanswered"
+    assert verdict in {t.verdict for t in run.trials}
+    found = {m.verdict for m in Database(SqliteFile(tmp_path / "a.db")).rows()}
+    assert ("late" in found) == had_it
+    assert found <= {"right", "late"}
+
+
+class Silent(Engine):
+    """No measurement from a number on is answered."""
+
+    def __init__(self, race, had_it):
+        super().__init__()
+        self.first, self.had_it = race, had_it
+
+    def submit(self, kind, target, function, *arguments):
+        if kind == MEASURE and function is not remote_tasks.describe_machine and len(self.races) + 1 >= self.first:
+            self.races.append([])
+            return Future()
+        return super().submit(kind, target, function, *arguments)
+
+    def abandon(self, future):
+        return self.had_it
