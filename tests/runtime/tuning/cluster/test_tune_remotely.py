@@ -94,3 +94,32 @@ def test_given_arrays_are_measured_with_and_others_are_another_task():
 def test_what_is_no_executor_is_refused():
     with pytest.raises(ArgumentKind, match="executor is a int; expected one with `submit`"):
         andiron.compile(GEMM, **SIZES).tune(executor=3)
+
+
+class Faulty:
+    """An executor whose `submit` does what a function does."""
+
+    def __init__(self, submit):
+        self.submit = submit
+
+
+def raises(*_):
+    raise ValueError("not today")
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        (Faulty(raises), "`submit` of the executor raised ValueError: not today"),
+        (Faulty(lambda: None), "`submit` of the executor raised TypeError"),
+        (Faulty(lambda *_: 3), "`submit` of the executor gave a int, which has no `add_done_callback`"),
+        (lambda: Faulty(lambda *_: None), "`submit` of the executor gave a NoneType"),
+        (raises, "the function that makes an executor raised ValueError: not today"),
+        (lambda one: None, "the function that makes an executor raised TypeError"),
+    ],
+)
+def test_a_faulty_executor_ends_in_words(executor, said):
+    with pytest.raises(ExecutorFailed) as caught:
+        andiron.compile(GEMM, **SIZES).tune(top=1, executor=executor)
+    assert said in caught.value.message
+    assert caught.value.help
