@@ -122,16 +122,16 @@ class Diagnostics:
             raise UserErrors(unique)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A help line that proposes the nearest known word, or lists a few; None when nothing is known."""
+def did_you_mean(word: str, known: Iterable[str], most: int = 8) -> str | None:
+    """A help line that proposes the nearest known word, or lists `most` of them; None when nothing is known."""
     names = sorted(set(known))
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{near[0]}`?"
     if not names:
         return None
-    shown = ", ".join(f"`{n}`" for n in names[:8])
-    return f"known here: {shown}" + (", ..." if len(names) > 8 else "")
+    shown = ", ".join(f"`{n}`" for n in names[:most])
+    return f"known here: {shown}" + (", ..." if len(names) > most else "")
 
 
 def _clip(text: str, column: int, width: int) -> tuple[str, int, int]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .learn.ranker import Ranker
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
+MOST_TOP = 10_000  # first candidates of a task [estimate]: more than an op has that are worth a measurement
+MOST_TRIALS = 1_000_000  # candidates of a search [estimate]: a second for each takes eleven days
 COMPILED_FOR_PARAMETERS = 4  # times as many as are wanted are compiled, where parameters make most of them
 
 
@@ -30,13 +32,20 @@ def expect_budget(top: int, seconds: float, trials: int | None) -> None:
     """Raises what `Kernel.tune` raises for these arguments."""
     expect_count("top", top, 1, "how many candidates to measure")
     expect_time("seconds", seconds)
+    _expect_at_most("top", top, MOST_TOP)
     if trials is not None:
         expect_count("trials", trials, 1, "how many candidates to measure, those of the search among them")
+        _expect_at_most("trials", trials, MOST_TRIALS)
         if trials < top:
             raise ArgumentKind(
                 f"`trials` is {trials}, fewer than `top`, {top}: these are measured first, and a search goes on from them",
                 help="give more `trials`, or a smaller `top`",
             )
+
+
+def _expect_at_most(name: str, count: int, most: int) -> None:
+    if count > most:
+        raise ArgumentKind(f"`{name}` is too large", help=f"at most {most}")
 
 
 def candidate_limit(top: int) -> int:

@@ -36,6 +36,7 @@ from ....dsl.stdlib_files import std_names
 from ...compile import CompileRequest, compile_untuned, resolve_request
 from ...random_inputs import default_sizes
 from ...storage.files import read_text
+from ..trials import MOST_TOP, MOST_TRIALS
 from .task import task_of
 from .task_run import TaskRun
 
@@ -53,8 +54,8 @@ _KINDS = {
     "target": ("the name of a target, or a list of names", lambda x: _all(lambda t: isinstance(t, str), x)),
     "schedule": ("the name of a schedule, or `auto`", lambda x: isinstance(x, str)),
     "threads": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
-    "top": ("an integer, 1 or more", lambda x: _is_number(x, int) and x >= 1),
-    "trials": ("an integer, 0 or more", lambda x: _is_number(x, int) and x >= 0),
+    "top": (f"an integer from 1 to {MOST_TOP}", lambda x: _is_number(x, int) and 1 <= x <= MOST_TOP),
+    "trials": (f"an integer from 0 to {MOST_TRIALS}", lambda x: _is_number(x, int) and 0 <= x <= MOST_TRIALS),
     "seconds": ("a number of seconds, more than 0 and finite", lambda x: _is_number(x, int, float) and 0 < x < inf),
     "weight": ("a number, 0 or more and finite", lambda x: _is_number(x, int, float) and 0 <= x < inf),
 }
@@ -159,7 +160,8 @@ class _Reader:
         for key, value in table.items():
             if key not in known:
                 brackets = f"[[{header}]]" if header == "task" else f"[{header}]"
-                self._mistake(f"`{brackets}` has no `{key}`", self._place(header, number, key), did_you_mean(key, known))
+                way_out = did_you_mean(key, known, most=len(known))
+                self._mistake(f"`{brackets}` has no `{key}`", self._place(header, number, key), way_out)
             elif value == []:
                 self._mistake(f"`{key}` is an empty list, so there is no task", self._place(header, number, key), _EMPTY)
             elif not _KINDS[key][1](value):

@@ -128,6 +128,8 @@ def test_what_is_no_file_of_tasks(file, text, line, message):
         ("weight = -1", "`weight` is a number, 0 or more and finite"),
         ("seconds = inf", "`seconds` is a number of seconds, more than 0 and finite"),
         ("seconds = nan", "`seconds` is a number of seconds, more than 0 and finite"),
+        ("top = 100000000000000000000", "`top` is an integer from 1 to 10000"),
+        ("trials = 100000000000000000000", "`trials` is an integer from 0 to 1000000"),
         ("trials = 4", "`trials` is 4, fewer than `top`, 10: these are measured first"),
     ],
 )
@@ -138,6 +140,14 @@ def test_values_of_which_there_is_nothing_to_do(file, line, message):
     assert caught.value.message == message
     assert caught.value.span is not None
     assert caught.value.span.line == 3
+
+
+def test_all_keys_are_named(file):
+    file.write_text("[[task]]\nop = 'softmax'\nxyz = 3\n")
+    with pytest.raises(BadTaskFile) as caught:
+        read_task_file(file)
+    keys = ("file", "op", "schedule", "seconds", "sizes", "target", "threads", "top", "trials", "weight")
+    assert caught.value.help == "known here: " + ", ".join(f"`{key}`" for key in keys)
 
 
 def test_no_file(file):

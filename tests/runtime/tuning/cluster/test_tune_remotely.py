@@ -123,3 +123,11 @@ def test_a_faulty_executor_ends_in_words(executor, said):
         andiron.compile(GEMM, **SIZES).tune(top=1, executor=executor)
     assert said in caught.value.message
     assert caught.value.help
+
+
+@pytest.mark.parametrize("asked", [{"top": 10**20}, {"top": 1, "trials": 10**20}])
+def test_far_too_many_candidates_are_refused(asked):
+    """By a search here too."""
+    for executor in (None, lambda: ThreadPoolExecutor(1)):
+        with pytest.raises(ArgumentKind, match="is too large"):
+            andiron.compile(GEMM, tune=0, **SIZES).tune(executor=executor, **asked)
