@@ -3,6 +3,8 @@
 RESOURCES  A worker that measures declares a resource: `measure=1`, for GPUs `gpu=1`, or one of the target's name. Each
            measurement takes one of it, so a worker with one measures alone, and with one thread it compiles nothing meanwhile.
            Work that compiles asks for `compile` where workers declare that, or did, else it runs anywhere.
+FIRST      Dask's client takes its time for an address where nothing is, and is never rid of a failed attempt: so a plain
+           connection is tried before it.
 QUIET      Dask's client logs lost connections with tracebacks. Who waits is told in words by the campaign.
 """
 
@@ -10,6 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
@@ -21,7 +25,9 @@ from ....dsl.errors.run import ExecutorFailed, NoPackage
 from .engine import COMPILE, MEASURE
 
 LOGGERS = ("distributed", "distributed.client")  # those that have levels and handlers of their own (QUIET)
+_ADDRESS = re.compile(r"(?:(?P<scheme>\w+)://)?(?P<host>\[[^\]/]+\]|[^:/\[\]]+):(?P<port>\d{1,5})")
 _PATIENCE = 60.0  # seconds to wait for a scheduler that is started again
+_KNOCK = 0.2  # seconds between two attempts at that
 _NEWS = 2.0  # seconds for which what the scheduler said of its workers is believed
 
 
@@ -32,6 +38,7 @@ class DaskEngine:
     names_worker = True  # the scheduler tells which work was on a worker that died
 
     def __init__(self, address: str) -> None:
+        self._place = _host_and_port(address)
         try:
             from distributed import Client  # type: ignore[import-not-found]
         except ImportError:
@@ -100,12 +107,26 @@ class DaskEngine:
 
     def _connected(self) -> Any:
         try:
+            self._knock()
             return self._connect(self._address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ExecutorFailed(
                 f"no scheduler answers at {self._address}: {reason}", help="`dask scheduler` starts one, and prints its address"
             ) from None
+
+    def _knock(self) -> None:
+        """FIRST. Raises OSError."""
+        until = time.monotonic() + _PATIENCE
+        while self._place is not None:
+            try:
+                return socket.create_connection(self._place, timeout=_PATIENCE).close()
+            except socket.gaierror as error:  # no host has the name
+                raise OSError(error.strerror) from None
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_KNOCK)
 
     def lacking(self, kind: str, target: str) -> str:
         name = self._resource(kind, target)
@@ -133,6 +154,21 @@ class DaskEngine:
         self._names.update(name for known in self._resources for name in known)
         compiling = [worker for worker in workers if COMPILE in worker["resources"]] or workers
         self._threads = sum(worker["nthreads"] for worker in compiling)
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    """Where a connection can be tried; None for what is no TCP. Raises ExecutorFailed for an address without a port."""
+    if address.startswith("inproc://"):
+        return None
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
+        host = address.partition("://")[2] or address
+        example = f"tcp://{host}:8786" if re.fullmatch(r"[\w.-]+", host) else "tcp://host:8786"
+        raise ExecutorFailed(
+            f"`{address}` is no address of a scheduler: it has no host and port",
+            help=f"as {example}; `dask scheduler` prints its address",
+        )
+    return (found["host"].strip("[]"), int(found["port"])) if found["scheme"] in (None, "tcp", "tls") else None
 
 
 def _pass_on(done: Any, answer: Future[Any]) -> None:

@@ -138,6 +138,20 @@ def test_no_scheduler(monkeypatch):
         open_engine("tcp://127.0.0.1:9")
 
 
+def test_nothing_of_dasks_is_made_for_an_address_where_nothing_is(monkeypatch):
+    """A failed client of Dask's takes a minute, and leaves a traceback when it is collected."""
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    monkeypatch.setattr(distributed, "Client", None)
+    monkeypatch.setattr(dask_engine, "_PATIENCE", 0.1)
+    for address in ("foo", "tcp://foo", "", "foo:", "foo:0", "foo:99999", "tcp://:8786", "a b", "::1"):
+        with pytest.raises(ExecutorFailed, match="is no address of a scheduler: it has no host and port") as caught:
+            open_engine(address)
+        assert "8786" in str(caught.value.help)
+    for address in ("127.0.0.1:9", "tls://127.0.0.1:9"):
+        with pytest.raises(ExecutorFailed, match="no scheduler answers at"):
+            open_engine(address)
+
+
 def test_no_dask(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(NoPackage, match="Dask") as caught:
