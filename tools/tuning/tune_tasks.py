@@ -39,6 +39,8 @@ def tune_tasks(args: argparse.Namespace) -> int:
         say_json({"tasks": [r.as_dict() for r in campaign.distinct], "summary": vars(summary), "stopped": campaign.stopped})
     else:
         print(summary)
+    if campaign.failed is not None:
+        raise campaign.failed
     if campaign.stopped:
         return 130
     return 1 if summary.failed else 0

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ....dsl.errors import AndironError
+from ....dsl.errors.database import DatabaseFailed
 from ..database.database import Database
 from .dispatcher import Dispatcher, Work
 from .engine import COMPILE, MEASURE, Engine
+from .patient_database import PatientDatabase
 from .remote_tasks import describe_machine
 from .task import Machine
 from .task_run import TaskRun
@@ -31,7 +33,7 @@ class Campaign:
 
     database  where results go as they come; None: nowhere
     say       is told of failures               watch  is called when something has changed
-    stopped   why it ended early; "" where it did not
+    stopped   why it ended early; "" where it did not       failed  the error of a database that stayed away
     """
 
     engine: Engine
@@ -40,6 +42,7 @@ class Campaign:
     say: Callable[[str], None] = lambda _: None
     watch: Callable[[Campaign], None] = lambda _: None
     stopped: str = ""
+    failed: DatabaseFailed | None = None
     began: float = field(default_factory=time.monotonic)
     _beginning: bool = False
 
@@ -52,13 +55,15 @@ class Campaign:
         self.distinct = list({id(r): r for r in self.runs}.values())
         for number, run in enumerate(self.distinct):
             run.rank = float(number)
+        if self.database is not None:
+            self.database = PatientDatabase(self.database, self.say)
         self._machines: dict[tuple[str, int | None], tuple[Machine, str]] = {}
         self._dispatcher = Dispatcher(self.engine, self.say, tick=self._changed)
 
     def run(self) -> None:
         """Does what the tasks ask for. Ctrl-C ends it: what was measured by then counts.
 
-        Raises ExecutorFailed, and what the database raises.
+        A database that stays away ends it too (`failed`). Raises ExecutorFailed, and what else the database raises.
         """
         groups: dict[tuple[str, int | None], TaskRun] = {}
         for r in self.distinct:
@@ -75,6 +80,9 @@ class Campaign:
             self._dispatcher.run()
         except KeyboardInterrupt:
             self.stopped = "interrupted"
+            self.engine.interrupt()
+        except DatabaseFailed as error:
+            self.stopped, self.failed = "the database failed", error
             self.engine.interrupt()
         finally:
             self._dispatcher.close()

@@ -34,6 +34,7 @@ from ..trials import COMPILED_FOR_PARAMETERS, candidate_limit
 from .candidates import CompiledCandidate, MeasuredBatch, MeasuredCandidate, TaskCandidate
 from .dispatcher import Dispatcher, Work
 from .engine import COMPILE, MEASURE
+from .patient_database import PatientDatabase
 from .remote_tasks import compile_candidate, list_candidates, measure_candidates
 from .task import Machine, TuningTask
 from .task_search import TaskSearch
@@ -144,7 +145,10 @@ class TaskRun:
         if self.reuse and (self._is_finished() if self.searches else self._is_complete()):
             return self.end()
         self.state = "compiling"
-        self._model = usable_model(database, self.task.target, fingerprint)[0] if database is not None else None
+        self._model = None
+        if database is not None:
+            learned = partial(usable_model, database, self.task.target, fingerprint)
+            self._model = (database.patiently(learned) if isinstance(database, PatientDatabase) else learned())[0]
         self.work(COMPILE, list_candidates, (self.task, self._model), self._listed, self._lost_altogether)
 
     @property

@@ -64,6 +64,8 @@ def tune_remotely(
         campaign.run()
     finally:
         engine.close()
+    if campaign.failed is not None:
+        raise campaign.failed
     if run.state == "failed" or not any(t.samples for t in run.trials):
         raise _failure(kernel, run, campaign.stopped)
     return _conclude(kernel, run, sizes, time.monotonic() - started, campaign.stopped, store)

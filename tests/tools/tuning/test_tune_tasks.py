@@ -9,7 +9,10 @@ import sys
 
 import andiron
 import pytest
+from andiron.dsl.errors.database import DatabaseFailed
 from andiron.runtime.tuning import racing
+from andiron.runtime.tuning.cluster import patient_database
+from andiron.runtime.tuning.database.database import Database
 from andiron.runtime.tuning.database.open_database import open_database
 from andiron.tools.cli import main
 from andiron.tools.tuning import progress
@@ -143,3 +146,28 @@ def test_the_table_of_a_terminal(tasks):
     text = screen.file.getvalue()
     for word in ("0 of 3 tasks", "0 candidates measured", "workers", "gemm: M=61, N=47, K=33; cpu", "compiling", "best so far"):
         assert word in text
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_database_may_be_away_for_a_while(tasks, monkeypatch, capsys, comes_back):
+    """That is said once, and no row is lost. If it stays away, the summary comes, and a way out."""
+    monkeypatch.setattr(patient_database, "_PAUSE", 0.001)
+    monkeypatch.setattr(patient_database, "_PATIENCE", 60.0 if comes_back else 0.01)
+    plain, calls = Database.add, []
+
+    def add(self, measurements):
+        calls.append(list(measurements))
+        if len(calls) < 4 or not comes_back:
+            raise DatabaseFailed("the server closed the connection")
+        return plain(self, calls[-1])
+
+    monkeypatch.setattr(Database, "add", add)
+    assert main(["tune", "--tasks", tasks]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("the database fails, and is tried again for") == 1
+    assert len(list(open_database().rows())) == (4 if comes_back else 0)
+    if comes_back:
+        assert "2 of 3 tasks done, 1 failed; 4 candidates measured" in out
+    else:
+        assert " of 3 tasks done" in out
+        assert "help: what was stored counts: give the same command again" in err
