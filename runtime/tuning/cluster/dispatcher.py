@@ -50,6 +50,7 @@ class Work:
     refused       is told of a mistake of the user's, which would be the same elsewhere
     lost          is told that it failed too often: `died`, `late`, `unanswered` or `unable`, and the last reason
     rank          work of a lower rank comes first       patient  whether it waits for a worker as long as there is none
+    wanted        is asked when it is about to be given out: False where somebody else has done it meanwhile
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Work:
     lost: Callable[[str, str], None]
     rank: float = 0.0
     patient: bool = True
+    wanted: Callable[[], bool] = lambda: True
     failures: int = 0
     interruptions: int = 0
     alone: bool = False  # SUSPECTS
@@ -116,8 +118,9 @@ class Dispatcher:
 
     def _start(self) -> None:
         """Starts what may start, in order."""
-        while (work := self._next()) is not None and self._submit(work):
-            pass
+        while (work := self._next()) is not None:
+            if work.wanted() and not self._submit(work):
+                return
 
     def _next(self) -> Work | None:
         """The work to start now, taken out of what waits."""

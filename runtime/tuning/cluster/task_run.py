@@ -3,7 +3,9 @@
 IN_ORDER  Candidates are compiled in parallel, and taken in their order, so that the same ones are measured on any engine.
 SPLIT     Candidates are measured together, so that they can be compared. When the worker dies, each half of them is measured by
           itself, and so on: in the end the one that kills workers is alone, and set aside when it has killed two.
-KNOWN     What the database has of the same task on the same kind of machine is not measured again.
+KNOWN     What the database has of the same task on the same kind of machine is not measured again. It is asked when the task
+          begins, and when its turn to be measured comes: another process may have the same tasks. What both have measured
+          counts as the first of them has stored it.
 UNABLE    A worker that lacks memory says nothing of a candidate: the task fails, and nothing of it is stored.
 UNKNOWN   Nor does work say anything that perhaps no worker had: it is set aside for this time, and not stored.
 OUTWARDS  A task that asks for more trials than first candidates goes on with generations of their changes (`TaskSearch`).
@@ -136,12 +138,7 @@ class TaskRun:
         self.fingerprint = fingerprint
         self.dispatcher, self._database, self.changed = dispatcher, database, changed
         self._task = database_task(self.task.request(), dict(self.task.dims))
-        rows = database.find(self._task.key, fingerprint) if database is not None else []
-        known = [m for m in rows if m.run.startswith(self.task.key)]
-        known.sort(key=lambda m: m.run.startswith(run_name(self.task.key, 0)[:-1]))  # the first candidates were timed together
-        self._known = {m.schedule: m for m in known}
-        self._killers = {m.schedule for m in rows if m.run == self._compiling_run}
-        self._rows = rows
+        self._find_known()
         if self.reuse and (self._is_finished() if self.searches else self._is_complete()):
             return self.end()
         self.state = "compiling"
@@ -150,6 +147,14 @@ class TaskRun:
             learned = partial(usable_model, database, self.task.target, fingerprint)
             self._model = (database.patiently(learned) if isinstance(database, PatientDatabase) else learned())[0]
         self.work(COMPILE, list_candidates, (self.task, self._model), self._listed, self._lost_altogether)
+
+    def _find_known(self) -> None:
+        """KNOWN"""
+        self._rows = self._database.find(self._task.key, self.fingerprint) if self._database is not None else []
+        known = [m for m in self._rows if m.run.startswith(self.task.key)]
+        known.sort(key=lambda m: m.run.startswith(run_name(self.task.key, 0)[:-1]))  # the first candidates were timed together
+        self._known = {m.schedule: m for m in known}
+        self._killers = {m.schedule for m in self._rows if m.run == self._compiling_run}
 
     @property
     def searches(self) -> bool:
@@ -244,15 +249,33 @@ class TaskRun:
         self.trials = [TaskTrial(n, c.schedule, c.about, c.predicted, c.bound) for n, c in enumerate(self.accepted)]
         numbers = []
         for t in self.trials:
-            known = self._known.get(t.schedule)
-            if known is None:
+            if not self._take_known(t):
                 numbers.append(t.number)
-            else:
-                t.samples, t.verdict = known.samples, known.verdict
-                t.rejected = known.detail if known.verdict != "right" else ""
         self._missing = len(numbers)
         self._measure(numbers)
         self.changed()
+
+    def _take_known(self, t: TaskTrial) -> bool:
+        """KNOWN. Whether the database has it."""
+        known = self._known.get(t.schedule)
+        if known is None:
+            return False
+        t.samples, t.verdict = known.samples, known.verdict
+        t.rejected = known.detail if known.verdict != "right" else ""
+        return True
+
+    def _still_wanted(self, numbers: list[int]) -> bool:
+        """KNOWN. If another process has measured some of them meanwhile, the others are given out."""
+        if self._database is None or self.ended:
+            return True
+        self._find_known()
+        missing = [n for n in numbers if not self._take_known(self.trials[n])]
+        if missing == numbers:
+            return True
+        self._missing -= len(numbers) - len(missing)
+        self._measure(missing)
+        self.changed()
+        return False
 
     def _measure(self, numbers: list[int]) -> None:
         if not numbers:
@@ -263,13 +286,13 @@ class TaskRun:
         self.work(
             MEASURE, measure_candidates, (self.task, batch, self.inputs, seconds), partial(self._has_measured, numbers),
             partial(self._not_measured, numbers), limit, DEATHS if len(numbers) == 1 else 1,
+            partial(self._still_wanted, numbers),
         )  # fmt: skip
 
     def _has_measured(self, numbers: list[int], batch: MeasuredBatch) -> None:
         self.note = batch.note or self.note
         self.fingerprint = batch.fingerprint or self.fingerprint
-        self.add(batch.candidates, batch.host)
-        for number, found in zip(numbers, batch.candidates, strict=True):
+        for number, found in zip(numbers, self.add(batch.candidates, batch.host), strict=True):
             t = self.trials[number]
             t.samples, t.verdict, t.rejected = found.samples, found.verdict, found.detail
         self.took += batch.took
@@ -326,6 +349,7 @@ class TaskRun:
     def work(
         self, kind: str, function: Any, arguments: tuple[Any, ...], done: Callable[[Any], None],
         lost: Callable[[str, str], None], limit: float = _COMPILING, most: int = DEATHS,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         """Work that is forgotten when the task has ended before it."""
 
@@ -340,24 +364,34 @@ class TaskRun:
         then, otherwise = unless_ended(done), unless_ended(no_result)
         rank = self.rank if kind == COMPILE else self.rank - 0.5
         self.dispatcher.add(
-            Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise, rank)
+            Work(kind, self.task.target, function, arguments, limit, most, then, self._refused, otherwise, rank, wanted=wanted)
         )
 
-    def add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> None:
-        """Rows of the database, as soon as they are known."""
-        found = [c for c in found if c.verdict != "unanswered"]  # UNKNOWN
-        if self._database is None or not found:
-            return
+    def add(self, found: Sequence[MeasuredCandidate], host: str, run: str = "") -> Sequence[MeasuredCandidate]:
+        """Rows of the database, as soon as they are known. Candidates as the database has them: KNOWN."""
+        stored = [c for c in found if c.verdict != "unanswered"]  # UNKNOWN
+        if self._database is None or not stored:
+            return found
         run = run or run_name(self.task.key, len(self.accepted))
         where = {"host": host} if host else {}
         about = {t.schedule: t.about for t in self.trials}
-        details = ["; ".join(x for x in (about.get(c.schedule, ""), c.detail) if x) for c in found]
-        self._database.add(
-            Measurement(
+        rows = {}
+        for c in stored:
+            detail = "; ".join(x for x in (about.get(c.schedule, ""), c.detail) if x)
+            rows[c.schedule] = Measurement(
                 self._task, c.schedule, self.fingerprint, c.toolchain, run, c.verdict, tuple(c.samples), detail, **where
             )
-            for c, detail in zip(found, details, strict=True)
-        )
+        if self._database.add(rows.values()) == len(rows):
+            return found
+        self._find_known()
+        first = {m.key: m for m in self._rows}
+        return [_as_stored(c, first.get(rows[c.schedule].key) if c.schedule in rows else None) for c in found]
+
+
+def _as_stored(c: MeasuredCandidate, m: Measurement | None) -> MeasuredCandidate:
+    if m is None:
+        return c
+    return replace(c, verdict=m.verdict, samples=m.samples, detail=m.detail if m.verdict != "right" else "")
 
 
 def inputs_key(inputs: Sequence[np.ndarray] | None) -> str:

@@ -175,9 +175,9 @@ class TaskSearch:
 
     def _has_measured(self, race: list[TaskTrial], found: MeasuredBatch) -> None:
         name = generation_name(self.run.task.key, self.generations.count)
-        self.run.add(found.candidates, found.host, name)
+        measured = self.run.add(found.candidates, found.host, name)
         self.seconds -= found.took
-        timed = [_timed_trial(t, m) for t, m in zip(race, found.candidates, strict=True)]
+        timed = [_timed_trial(t, m) for t, m in zip(race, measured, strict=True)]
         for t, m in zip(race[1:], timed[1:], strict=True):
             t.samples, t.verdict, t.rejected = m.samples, m.verdict, m.rejected
         self.run.measured += len(race) - 1
@@ -231,8 +231,8 @@ class TaskSearch:
 
     def _has_decided(self, race: list[TaskTrial], found: MeasuredBatch) -> None:
         task = self.run.task
-        self.run.add(found.candidates, found.host, last_name(task.key, len(race), task.trials))
-        self._decided(race, [_timed_trial(t, m) for t, m in zip(race, found.candidates, strict=True)])
+        measured = self.run.add(found.candidates, found.host, last_name(task.key, len(race), task.trials))
+        self._decided(race, [_timed_trial(t, m) for t, m in zip(race, measured, strict=True)])
 
     def _decided(self, race: list[TaskTrial], timed: list[TaskTrial]) -> None:
         for t, m in zip(race, timed, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
 import andiron
@@ -11,7 +12,7 @@ from andiron.runtime.tuning.cluster import remote_tasks, task_run, task_search
 from andiron.runtime.tuning.cluster.campaign import Campaign
 from andiron.runtime.tuning.cluster.candidates import CompiledCandidate, MeasuredBatch, MeasuredCandidate
 from andiron.runtime.tuning.cluster.dispatcher import Dispatcher
-from andiron.runtime.tuning.cluster.engine import MEASURE
+from andiron.runtime.tuning.cluster.engine import COMPILE, MEASURE
 from andiron.runtime.tuning.cluster.task import task_of
 from andiron.runtime.tuning.cluster.task_run import TaskRun
 from andiron.runtime.tuning.database.database import Database
@@ -175,3 +176,36 @@ class Silent(Engine):
 
     def abandon(self, future):
         return self.had_it
+
+
+class Overtaken(Engine):
+    """Another process does all of the task while this one compiles, or measures for the first time."""
+
+    def __init__(self, path, kind, trials):
+        super().__init__()
+        self.path, self.kind, self.trials, self.other = path, kind, trials, None
+
+    def submit(self, kind, target, function, *arguments):
+        future = super().submit(kind, target, function, *arguments)
+        if kind == self.kind and function is not remote_tasks.describe_machine and self.other is None:
+            self.other, _ = tune(self.path, Engine(), self.trials)
+            rows = future.result()
+            if kind == MEASURE:  # as it came, it would be slower
+                slower = [replace(c, samples=tuple(3 * x for x in c.samples)) for c in rows.candidates]
+                future = Future()
+                future.set_result(replace(rows, candidates=tuple(slower)))
+        return future
+
+
+@pytest.mark.parametrize("kind", [COMPILE, MEASURE])
+@pytest.mark.parametrize("trials", [0, TRIALS])
+def test_two_processes_with_one_task_agree(tmp_path, kind, trials):
+    """What the other one has stored by then is not measured again, and what both have measured is taken as it is stored."""
+    engine = Overtaken(tmp_path / "a.db", kind, trials)
+    run, _ = tune(tmp_path / "a.db", engine, trials)
+    assert len(engine.races) == (kind == MEASURE)
+    assert run.best is not None
+    assert (run.best.schedule, run.best.samples) == (engine.other.best.schedule, engine.other.best.samples)
+    assert {(t.schedule, t.samples) for t in run.trials} == {(t.schedule, t.samples) for t in engine.other.trials}
+    rows = list(Database(SqliteFile(tmp_path / "a.db")).rows())
+    assert len({m.key for m in rows}) == len(rows)
