@@ -24,8 +24,8 @@ from ..native.build_library import load_library_bytes
 from ..random_inputs import random_inputs
 from ..timing import BURSTS, seconds
 from ..variant import Variant
+from .worker_client import NO_MEMORY
 
-NO_MEMORY = 12  # exit status of a worker that cannot even read a request, or write its answer
 _POISONS = (0xFF, 0x5B)  # bytes of outputs before a call; the first is NaN in every float type
 
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...dsl.errors import InternalError
-from .worker import NO_MEMORY
 
+NO_MEMORY = 12  # exit status of a worker that cannot even read a request, or write its answer
 _START = 60.0  # seconds until a worker must have its inputs
 _MOMENT = 0.05  # seconds that a deadline is not moved for
 
