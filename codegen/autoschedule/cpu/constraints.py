@@ -11,6 +11,7 @@ OPEN      A candidate's line without a match replaces `auto` if `auto` stands th
           for the other indices of a tile line of which the author has some.
 FITTED    The author's numbers stay. A candidate's number around one becomes a multiple of it, and one inside it is at most as
           large. A tile as large as the range that it cuts is left out.
+HOLES     What `auto` will be in a block of the author's is chosen later, and not in the price.
 """
 
 from __future__ import annotations
@@ -50,11 +51,19 @@ def constrained_candidates(
             for laid, fitted in _completions(ctx, computations, way, lines):
                 foreign = _foreign(way, laid)
                 if fitted not in found or foreign < found[fitted][0]:
-                    found[fitted] = foreign, price(fitted)
+                    found[fitted] = foreign, price(tuple(map(_without_holes, fitted)))
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
             return [Candidate(partial(tuple, way), cost, describe_tiles(way)) for way, (_, cost) in order]
     return []
+
+
+def _without_holes(line: syntax.Line) -> syntax.Line:
+    """HOLES"""
+    if not isinstance(line, syntax.Move | syntax.Keep) or line.block is None:
+        return line
+    kept = tuple(_without_holes(x) for x in line.block if not isinstance(x, syntax.AutoLine))
+    return replace(line, block=kept or None)
 
 
 def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
