@@ -10,6 +10,7 @@ from .read_rows import PAGE, orphans, pages, read_measurement, read_task
 from .schema import Storage
 
 _TEXTS = "SELECT hash, text FROM andiron_texts WHERE hash > :after ORDER BY hash LIMIT :limit"
+_MODELS = "SELECT id, facts, trees FROM andiron_models WHERE id > :after ORDER BY id LIMIT :limit"
 _TASKS = "SELECT task FROM andiron_tasks WHERE task > :after ORDER BY task LIMIT :limit"
 
 
@@ -22,6 +23,9 @@ def check_rows(storage: Storage) -> Iterator[str]:
     for key, text in _paged(storage, _TEXTS):
         if key_of(text) != key:
             yield f"text {key} has another hash"
+    for key, facts, trees in _paged(storage, _MODELS):
+        if key_of(facts, trees) != key:
+            yield f"model {key} is not what its key stands for"
     broken = set()
     for (key,) in _paged(storage, _TASKS):
         try:

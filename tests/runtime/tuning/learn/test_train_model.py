@@ -7,7 +7,7 @@ from dataclasses import replace
 import andiron
 import numpy as np
 import pytest
-from andiron.dsl.errors.database import TooFewMeasurements
+from andiron.dsl.errors.database import DamagedDatabase, TooFewMeasurements
 from andiron.dsl.errors.run import NoPackage
 from andiron.runtime.compile import CompileRequest
 from andiron.runtime.tuning.database.describe import fingerprint_of
@@ -79,6 +79,21 @@ def test_figures():
     assert kendall_tau(np.ones(4), seconds) == 0
     assert kendall_tau(np.array([1.0, 1.0, 2.0, 2.0]), seconds) == pytest.approx(2 / 24**0.5)
     assert [regret(np.arange(4), seconds, k) for k in (1, 2, 10)] == [2.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("change", ["trees = substr(trees, 1, 300)", "trees = ''", "facts = replace(facts, '0', '1')"])
+def test_a_damaged_model_is_refused(change, learned, tmp_path):
+    """LightGBM ends the process when it reads a text that was cut."""
+    database = open_database(tmp_path / "x.db")
+    here = replace(learned, target="cpu", fingerprint="a machine")
+    store_model(database, here)
+    assert list(database.check()) == []
+    with database.storage.transaction(write=True) as session:
+        session.execute(f"UPDATE andiron_models SET {change}")
+    with pytest.raises(DamagedDatabase, match="a model is not what was stored"):
+        newest_model(database, "cpu", "a machine")
+    (said,) = database.check()
+    assert said.startswith("model ")
 
 
 def test_storing_and_using(learned, tmp_path, monkeypatch):
