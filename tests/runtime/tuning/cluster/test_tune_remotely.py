@@ -70,6 +70,7 @@ def test_rows_are_the_same_whichever_executor(monkeypatch, tmp_path):
 
 
 def test_processes_that_die_lose_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
     fatal_once(monkeypatch, tmp_path, "compile_candidate", "measure_candidates")
     found = andiron.compile(GEMM, **SIZES).tune(top=2, seconds=5, executor=processes)
     assert [t.verdict for t in found.trials] == ["right"] * 2
