@@ -153,7 +153,7 @@ def rank_nest(
 ) -> RankedCandidates | None:
     """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
     there are none within it."""
-    sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]
+    sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]  # domains depend on the op's own sizes, too
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
     written = ParsedConstraints(autos=[0]) if lines == AUTO else parse_constraints(ctx.device, nest.slots, _heads(lines)[1])

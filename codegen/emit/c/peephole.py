@@ -16,6 +16,7 @@ SHORT     for (int i = 0; i < n; i++) { f(a[i]); }            -->   for (int i =
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from ....dsl.support.fast_replace import replace
 from ...ir.limits import TEXT_WIDTH
@@ -143,18 +144,23 @@ def _elements(s: Declaration, after: Sequence[Statement]) -> list[str | Binary]:
 def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
     """STEPS: a pointer that is there for another one only, in the same block, so that nothing is computed more often."""
     out = list(stmts)
-    for at in reversed(range(len(out) - 1)):
+    names = [all_mentioned((s,)) for s in out] if any(map(_has_address, out)) else []
+    for at in reversed(range(len(names) - 1)):
         first = out[at]
-        if not (isinstance(first, Declaration) and first.type[-1] == "*" and first.value is not None):
+        if not _has_address(first):
             continue
-        users = [n for n in range(at + 1, len(out)) if first.name in all_mentioned(out[n : n + 1])]
+        users = [n for n in range(at + 1, len(out)) if first.name in names[n]]
         user = out[users[0]] if len(users) == 1 else None
         if isinstance(user, Declaration) and user.type == first.type and str(user.value).startswith(f"{first.name} + "):
             shown = _without_name(first, user)
             if shown is not None and indent + len(line_of(shown)) < TEXT_WIDTH:
-                out[users[0]] = shown
-                del out[at]
+                out[users[0]], names[users[0]] = shown, all_mentioned((shown,))
+                del out[at], names[at]
     return out
+
+
+def _has_address(s: Statement) -> TypeGuard[Declaration]:
+    return isinstance(s, Declaration) and s.type[-1] == "*" and s.value is not None
 
 
 def _alone(stmts: Sequence[Statement], indent: int) -> list[Statement]:
