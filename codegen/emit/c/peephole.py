@@ -142,7 +142,10 @@ def _elements(s: Declaration, after: Sequence[Statement]) -> list[str | Binary]:
 
 
 def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
-    """STEPS: a pointer that is there for another one only, in the same block, so that nothing is computed more often."""
+    """STEPS: a pointer that is there for another one only, in the same block, so that nothing is computed more often.
+
+    Not past a condition. Assemblers move nothing across a branch, and would compute the address where its value is waited for.
+    """
     out = list(stmts)
     names = [all_mentioned((s,)) for s in out] if any(map(_has_address, out)) else []
     for at in reversed(range(len(names) - 1)):
@@ -150,7 +153,7 @@ def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
         if not _has_address(first):
             continue
         users = [n for n in range(at + 1, len(out)) if first.name in names[n]]
-        user = out[users[0]] if len(users) == 1 else None
+        user = out[users[0]] if len(users) == 1 and not any(isinstance(s, If) for s in out[at : users[0]]) else None
         if isinstance(user, Declaration) and user.type == first.type and str(user.value).startswith(f"{first.name} + "):
             shown = _without_name(first, user)
             if shown is not None and indent + len(line_of(shown)) < TEXT_WIDTH:

@@ -134,6 +134,7 @@ def test_a_pointer_for_one_other_pointer_has_no_name():
     for kept in (
         (first, j, last, use, ExprStatement("g(q)")),
         (first, For("int", "j", "0", "4", "1", [last, use, use])),
+        (first, j, If("j < n", [use, use]), last, ExprStatement("g(r)")),
         (first, Declaration("U*", "r", "(U*)(q + 8)"), use),
     ):
         assert shorter(*kept)[0] == "T* q = p + 4 * i;"
