@@ -35,11 +35,11 @@ from ..ir.schedule_tree import (
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
-from ..plan.derived_names import StoredCopy, tensor_of
-from ..schedule.synthetic_spans import author_of, is_filled_in, names_instr
+from ..plan.derived_names import StoredCopy
+from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .leaves.check_instr import UnusableInstr, check_executing_units, leave_out
-from .leaves.fragment_fit import same_fragment
+from .leaves.copy_leaf import copy_leaf
 from .leaves.instr_leaf import instr_leaf, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
 from .leaves.owner_tree import fragment_here, oriented, owner_tree
@@ -133,7 +133,7 @@ class Lowering:
             case FragmentLeaf():
                 return [s for w in focus.computations for s in scalar_leaf(self.ctx, focus, w, node.fragment)]
             case CopyLeaf():
-                return self.copy_leaf(focus, node)
+                return copy_leaf(self, focus, node)
             case ShareOut():
                 return share_out(self, focus, node)
         raise TypeError(f"node {node!r}")
@@ -177,7 +177,7 @@ class Lowering:
             if m is not None:
                 check_executing_units(self.ctx, m.instr, f, w, leaf.span)
                 try:
-                    out += self._by_instr(f, w, m, order, times, leaf.span)
+                    out += self.by_instr(f, w, m, order, times, leaf.span)
                     laid[w.name] = fragment_map(m, m.instr.statement.target)
                 except UnusableInstr as unusable:
                     at = leaf.named_at or leaf.span
@@ -189,57 +189,36 @@ class Lowering:
 
     # ------------------------------------------------------------ instructions
 
-    def find_instr(
-        self, name: str, computation: Computation, at: Span | None, must: bool = True, spread: FragmentMap | None = None
-    ) -> InstrMatch | None:
-        """The instruction of that name, or the member of that family, that computes the work (and fills `spread`).
+    def find_instr(self, name: str, computation: Computation, at: Span | None, must: bool = True) -> InstrMatch | None:
+        """The instruction of that name, or the member of that family, that computes the work.
 
         Raises UnknownInstr, and InstrMismatch where one `must` be found, at the line `at`.
         """
-        known = self.ctx.device.instrs_named(name)
-        if not known:
-            names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
-            raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", at, help=did_you_mean(name, names))
+        known = self.instrs_named(name, at)
         inside = computation if computation.domain else strip_mask(computation)[0]
-        found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
+        found = [m for i in known if (m := self._fits(i, inside)) is not None]
         if found:
-            return replace(max(found, key=lambda m: (m.score, _volume(m))), named_at=at)
+            return replace(max(found, key=lambda m: (m.score, m.volume)), named_at=at)
         if must:
             everywhere = all(i.used_everywhere is not None for i in known)
             help = "leave `with` out: whatever can use it does" if everywhere else _other_types(known, computation)
             raise InstrMismatch(f"`{name}` does not compute `{computation.result}`", at, help=help)
         return None
 
-    def _fits(self, instr: Instr, inside: Computation, spread: FragmentMap | None) -> InstrMatch | None:
-        if spread is None and inside.name in self.oriented:
+    def instrs_named(self, name: str, at: Span | None) -> Sequence[Instr]:
+        """The instruction, or the members of the family. Raises UnknownInstr, at the line `at`."""
+        known = self.ctx.device.instrs_named(name)
+        if not known:
+            names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
+            raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", at, help=did_you_mean(name, names))
+        return known
+
+    def _fits(self, instr: Instr, inside: Computation) -> InstrMatch | None:
+        if inside.name in self.oriented:
             return next((m for m in all_matches(instr, inside) if m.index == self.oriented[inside.name]), None)
-        if spread is None:
-            return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
-        target = instr.statement.target
-        found = [m for m in all_matches(instr, inside) if same_fragment(spread, fragment_map(m, target))]
-        return max(found, key=lambda m: m.score, default=None)
+        return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
 
-    def copy_leaf(self, focus: Focus, leaf: CopyLeaf) -> list[Stmt]:
-        """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
-        (computation,) = focus.computations
-        fills = [i.operand(i.statement.target).memory for i in self.ctx.device.instrs_named(leaf.instr)]
-        if fills and not any(map(self.ctx.register, fills)):
-            raise InstrMismatch(
-                f"`{leaf.instr}` writes to `{fills[0]}`, and this line moves `{leaf.move.tensor}` to registers",
-                leaf.move.span,
-                help="leave `with` out, or name an instruction that fills registers",
-            )
-        m = self.find_instr(leaf.instr, computation, leaf.move.span, must=False, spread=leaf.fragment)
-        try:
-            if m is None:
-                why = f"no member of it lays `{tensor_of(leaf.move.tensor)}` out as the lines below read it"
-                raise UnusableInstr(leaf.instr, why)
-            return self._by_instr(focus, computation, m, span=leaf.move.span)
-        except UnusableInstr as unusable:
-            leave_out(self.ctx, unusable, leaf.move.span, not names_instr(leaf.move.line))
-            return scalar_leaf(self.ctx, focus, computation, leaf.fragment)
-
-    def _by_instr(
+    def by_instr(
         self,
         focus: Focus,
         computation: Computation,
@@ -358,13 +337,6 @@ def _finest(tree: Node) -> dict[str, int]:
     for a in (a for x in tree.path() if isinstance(x, Tile) for a in x.axes):
         found[a.index] = min(a.size, found.get(a.index, a.size))
     return found
-
-
-def _volume(m: InstrMatch) -> int:
-    n = 1
-    for e in m.extents().values():
-        n *= e
-    return n
 
 
 def _other_types(instrs: Sequence[Instr], computation: Computation) -> str:

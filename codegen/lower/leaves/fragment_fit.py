@@ -2,6 +2,8 @@
 
 PROJECTED    a tensor that lacks indices of a fragment lies as the fragment does for those that it has: a register for each
              element of its own that a lane meets.
+IN_TURN      a fragment is several equal ones, next to each other along an index, if its registers are those of the first, then
+             those of the second, and so on.
 AS_IT_LIES   an element is read from the registers of the lane that needs it. Which register that is must not depend on the
              lane, since the text of a kernel names registers.
 """
@@ -37,6 +39,17 @@ def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
     """Have both the same value for every lane and register? Of expressions of these two alone, so what is known stays true."""
     env = {"lane": np.arange(lanes)[:, None], "r": np.arange(registers)[None, :]}
     return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
+
+
+@lru_cache(maxsize=1 << 10)
+def index_in_turn(one: FragmentMap, several: FragmentMap) -> str | None:
+    """IN_TURN: the index along which the fragments lie; None where `several` is something else."""
+    counts = {i: whole[0] // n for i, n, _ in one.maps if (whole := several.of(i)) is not None and not whole[0] % n}
+    more = [i for i, count in counts.items() if count > 1]
+    if len(more) != 1 or len(counts) < len(one.maps) or one.lanes != several.lanes:
+        return None
+    same_order = replace(several, maps=tuple((i, *(several.of(i) or ())) for i in counts))
+    return more[0] if _layout(one).tiled(tuple(counts.values())).equal(_layout(same_order)) else None
 
 
 @lru_cache(maxsize=1 << 10)

@@ -254,7 +254,8 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                     span,
                     help="end the schedule with `compute`, or hold it in a memory",
                 )
-            at = replace(focus, element=(ZERO, f.registers), fragment=f)
+            several = m.held is not None and op.name == m.instr.statement.target
+            at = _first_held(focus, m) if several else replace(focus, element=(ZERO, f.registers), fragment=f)
             coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
@@ -264,7 +265,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
             if why:
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
                 elsewhere = lies_in(ctx, buffer_of(ctx, view).memory) != lies_in(ctx, op.memory)
-                if isinstance(computation.name, StagedCopy) and (laid_out or elsewhere):
+                if m.held is not None or (isinstance(computation.name, StagedCopy) and (laid_out or elsewhere)):
                     raise UnusableInstr(m.instr.name, why)
                 note_unused(ctx, m.instr.name, why, m.named_at)
                 return _one_by_one(ctx, focus, computation, m)
@@ -278,9 +279,24 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
     guards = tuple(dict.fromkeys(guards))
     if not guards:
         return [stmt]
+    if m.held is not None:
+        raise UnusableInstr(m.instr.name, "of what a call fills, some may be outside")
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (stmt,), tuple(elementwise))]
+
+
+def _first_held(focus: Focus, m: InstrMatch) -> Focus:
+    """The first of the fragments that a call fills, among tiles that are as large as one."""
+    assert m.held is not None
+    for i, n, _ in m.held.maps:
+        count = m.extent(i) // n
+        if count > 1:
+            r = focus.ranges[i]
+            last = r.steps[-1]
+            each = replace(last, expr=last.expr * count, extent=last.extent * count, stride=n)
+            focus = focus.with_range(i, replace(r, steps=(*r.steps[:-1], each)))
+    return replace(focus, element=(ZERO, m.held.registers), fragment=m.held)
 
 
 def _reads_registers(focus: Focus, value: Value) -> bool:

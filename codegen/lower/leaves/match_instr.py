@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from operator import itemgetter
 
 from ....dsl.device import Instr
@@ -33,7 +34,8 @@ COMMUTE = ("add", "mul", "min", "max")
 class InstrMatch:
     """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
 
-    The target operand is bound to the work's own result. `named_at` is the line that names the instruction.
+    The target operand is bound to the work's own result. `named_at` is the line that names the instruction. `held`: the
+    fragment in which the result is held, where a call fills several of them (`copy_leaf`, SEVERAL).
     """
 
     instr: Instr
@@ -41,6 +43,7 @@ class InstrMatch:
     operands: tuple[tuple[str, Value], ...]
     score: int
     named_at: Span | None = field(default=None, compare=False)
+    held: FragmentMap | None = None
 
     def extent(self, work_index: str) -> int:
         """How many of a computation's index one call covers (1 when the instruction does not have it)."""
@@ -48,6 +51,10 @@ class InstrMatch:
             if theirs == work_index:
                 return self.extents()[mine]
         return 1
+
+    @property
+    def volume(self) -> int:
+        return prod(self.extents().values())
 
     def extents(self) -> dict[str, int]:
         out: dict[str, int] = {}

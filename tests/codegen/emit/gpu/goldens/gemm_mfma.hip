@@ -13,13 +13,13 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     const int thread = __builtin_amdgcn_workitem_id_x() % 64;
     uint16_t* b_shared3 = b_shared + 4 * (thread / 16) + 36 * (thread % 16);
     uint16_t* a_shared3 = a_shared + 4 * (thread / 16) + 36 * (thread % 16);
-    uint16_t* C2 = C + thread % 16 + 4 * (int64_t)N * (thread / 16);
     const int N_tiles = (N + 31) / 32;
     const int m1 = block / N_tiles;
     const uint16_t* A2 = A + 32 * (int64_t)K * m1;
     const int n1 = block % N_tiles;
     const uint16_t* B2 = B + 32 * (int64_t)K * n1;
     const float* b5 = b + thread % 16 + 32 * n1;
+    uint16_t* C4 = C + thread % 16 + 4 * (int64_t)N * (thread / 16) + 32 * (int64_t)N * m1 + 32 * n1;
     float h[4] = {};
     uint32_t a2[2] = {};
     uint32_t b3[2] = {};
@@ -53,6 +53,8 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         const uint16_t* A_k1 = A2 + 32 * k1;
         const uint16_t* B_k1 = B2 + 32 * k1;
         const int slot = k1 % 2;
+        uint16_t* b_shared_k1 = b_shared3 + 1152 * slot;
+        uint16_t* a_shared_k1 = a_shared3 + 1152 * slot;
         if (32 * k1 + 32 < K) {
             const int m6 = 8 * wave + thread / 8;
             const uint16_t* A3 = A_k1 + (int64_t)K * m6;
@@ -73,9 +75,9 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
             }
         }
         const int m3 = wave / 2;
-        uint16_t* a_shared_k1_2 = a_shared3 + 1152 * slot + 576 * m3;
+        uint16_t* a_shared_k1_2 = a_shared_k1 + 576 * m3;
         const int n3 = wave % 2;
-        uint16_t* b_shared_k1_2 = b_shared3 + 1152 * slot + 576 * n3;
+        uint16_t* b_shared_k1_2 = b_shared_k1 + 576 * n3;
         m_barrier();  // b_shared is written before, read after
         // tile k: 16 unroll
         #pragma unroll 2
@@ -98,7 +100,7 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     }
     const int m5 = wave / 2;
     const int n5 = wave % 2;
-    uint16_t* C6 = C2 + 32 * (int64_t)N * m1 + 32 * n1 + 16 * (int64_t)(N * m5) + 16 * n5;
+    uint16_t* C6 = C4 + 16 * (int64_t)(N * m5) + 16 * n5;
     #pragma unroll
     for (int r3 = 0; r3 < 4; r3++) {
         uint16_t* C_r3 = C6 + (int64_t)N * r3;

@@ -18,6 +18,7 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     uint16_t* a_shared3 = a_shared + 32 * (thread % 16);
     uint16_t* b_shared3 = b_shared + 32 * (thread % 8);
     uint16_t* c_shared = (uint16_t*)m_shared;
+    uint16_t* c_shared2 = c_shared + 24 * (thread / 4) + 2 * (thread % 4);
     uint16_t* c_shared5 = c_shared + 384 * warp;
     const int N_tiles = (N + 15) / 16;
     const int m1 = block / N_tiles;
@@ -39,6 +40,8 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     // tile k: 32 pipeline 2
     for (int k1 = 0; k1 < (K + 31) / 32; k1++) {
         const int slot = k1 % 2;
+        uint16_t* a_shared_k1 = a_shared3 + 1024 * slot;
+        uint16_t* b_shared_k1 = b_shared3 + 512 * slot;
         m_wait_group<0>();
         __syncthreads();  // a_shared is read before, written after
         if (32 * k1 + 32 < K) {
@@ -52,9 +55,9 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         }
         m_commit_group();
         const int m2 = warp / 2;
-        uint16_t* a_shared_k1_2 = a_shared3 + 1024 * slot + 512 * m2;
+        uint16_t* a_shared_k1_2 = a_shared_k1 + 512 * m2;
         const int n2 = warp % 2;
-        uint16_t* b_shared_k1_2 = b_shared3 + 512 * slot + 256 * n2;
+        uint16_t* b_shared_k1_2 = b_shared_k1 + 256 * n2;
         // tile k: 16 unroll
         #pragma unroll 2
         for (int k2 = 0; k2 < 2; k2++) {
@@ -70,7 +73,7 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     __syncthreads();  // c_shared lies where others were
     const int m4 = warp / 2;
     const int n4 = warp % 2;
-    uint16_t* c_shared4 = c_shared + 24 * (thread / 4) + 2 * (thread % 4) + 384 * m4 + 8 * n4;
+    uint16_t* c_shared4 = c_shared2 + 384 * m4 + 8 * n4;
     #pragma unroll
     for (int r31 = 0; r31 < 2; r31++) {
         if (32 * m1 + 16 * m4 + 8 * r31 + thread / 4 < M && 16 * n1 + 8 * n4 + 2 * (thread % 4) < N) {
