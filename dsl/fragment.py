@@ -60,12 +60,18 @@ class FragmentLayout:
 
     def linear(self) -> Any:
         """int64 array [units, registers]: the element's row-major number in the tile; -1 where the map leaves the tile."""
+        return self._linear
+
+    @cached_property
+    def _linear(self) -> Any:
         import numpy as np
 
         table = self.table()
         inside = ((table >= 0) & (table < np.array(self.shape, np.int64))).all(axis=-1)
         strides = np.array([prod(self.shape[i + 1 :]) for i in range(len(self.shape))], np.int64)
-        return np.where(inside, (table * strides).sum(axis=-1), -1)
+        numbers = np.where(inside, (table * strides).sum(axis=-1), -1)
+        numbers.flags.writeable = False
+        return numbers
 
     @cached_property
     def _counts(self) -> Any:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from operator import is_
 from typing import Any
 
 from .. import syntax
@@ -128,10 +130,18 @@ def _put(x: Any, names: KindNames) -> Any:
         case syntax.Fact():
             return replace(x, parts=tuple(_parts(x, names)))
         case tuple():
-            return tuple(_put(y, names) for y in x)
+            parts = tuple(_put(y, names) for y in x)
+            return x if all(map(is_, parts, x)) else parts
         case syntax.Node() if is_dataclass(x):
-            return replace(x, **{f.name: _put(getattr(x, f.name), names) for f in fields(x) if f.name != "span"})
+            made = {name: _put(getattr(x, name), names) for name in _parts_of(type(x))}
+            changed = {name: part for name, part in made.items() if part is not getattr(x, name)}
+            return replace(x, **changed) if changed else x
     return x
+
+
+@cache
+def _parts_of(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
 def _parts(fact: syntax.Fact, names: KindNames) -> Iterator[str | syntax.Quantity]:

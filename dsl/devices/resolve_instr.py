@@ -8,6 +8,7 @@ checked by enumeration.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -235,6 +236,23 @@ def _reach(m: tuple[Expr, ...], shape: tuple[int, ...], name: str, most: int, ot
     return None if (first == most).any() else int(first.max()) + 1
 
 
+@lru_cache(maxsize=1 << 10)
+def _spread(coords: tuple[str, ...], m: tuple[Expr, ...], shape: tuple[int, ...], lanes: int) -> FragmentLayout:
+    """The fragment, which instructions for several types have in common, with the fewest registers that hold all elements."""
+    import numpy as np
+
+    lane = Var(LANE, 0, lanes - 1)
+    registers = 1
+    if REGISTER in coords:
+        fewest = -(-prod(shape) // lanes)
+        most = fewest  # more are needed where lanes replicate
+        while (found := _reach(m, shape, REGISTER, most, {LANE: np.arange(lanes)[None, :]})) is None and most < prod(shape):
+            most = min(2 * most, prod(shape))
+        registers = found or fewest
+    variables = tuple(lane if c == LANE else Var(REGISTER, 0, registers - 1) for c in coords)
+    return FragmentLayout(variables, tuple(e.subs({Var(v.name): v for v in variables}) for e in m), shape)
+
+
 def _fragment(
     p: syntax.OperandPlace, m: tuple[Expr, ...], shape: tuple[int, ...], lanes: int, role: str, private: bool
 ) -> FragmentLayout:
@@ -244,16 +262,7 @@ def _fragment(
     """
     import numpy as np
 
-    lane = Var(LANE, 0, lanes - 1)
-    registers = 1
-    if REGISTER in p.coords:
-        fewest = -(-prod(shape) // lanes)
-        most = fewest  # more are needed where lanes replicate
-        while (found := _reach(m, shape, REGISTER, most, {LANE: np.arange(lanes)[None, :]})) is None and most < prod(shape):
-            most = min(2 * most, prod(shape))
-        registers = found or fewest
-    coords = tuple(lane if c == LANE else Var(REGISTER, 0, registers - 1) for c in p.coords)
-    f = FragmentLayout(coords, tuple(e.subs({Var(v.name): v for v in coords}) for e in m), shape)
+    f = _spread(p.coords, m, shape, lanes)
     if not f.inside:
         unit, r = (int(x) for x in np.argwhere(f.linear() < 0)[0])
         at = ", ".join(map(str, f.table()[unit, r].tolist()))
