@@ -5,6 +5,8 @@ POINTS         otherwise the variable takes its values: all of them while there 
                between) and the last. That is exact for tiles of which only the last is partial
 AS_WRITTEN     each access counts, also one that a cache would serve; registers are not counted
 EACH_ONCE      of what one launch leaves to later ones, each launch reads and writes each element that it needs once at least
+ONCE_A_CALL    an instruction accesses each element of an operand once, however many lanes pass its address
+ONLY_LIVE      of a copy that fills with zeros, what is read are the live elements
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ...dsl.device import Operand
 from ...dsl.index.expr import Expr, Var
-from ...dsl.values import Load, Masked, Value, children
+from ...dsl.values import Const, Load, Masked, Value, children
 from ..abi import chosen
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
 from .loop_iterations import all_iterations, end_iterations
+from .vector_instrs import vector_instrs
 
 _POINTS = 300_000  # points: the most at which a launch is evaluated [limit]
 
@@ -135,6 +137,8 @@ class _Count:
 
     def __post_init__(self) -> None:
         self.buffers: dict[str, Buffer] = {b.name: b for b in self.program.buffers}
+        self.vectors = vector_instrs(self.program.device)
+        self.numbers: dict[str, Value] = {}  # what was stored last in registers that are one number
         self.instrs = {i.name: i for i in self.program.instrs}
         self.units: dict[str, int] = {}
 
@@ -187,6 +191,8 @@ class _Count:
                     self.body(s.body, points, names)
                 case Store():
                     self.value(s.value, points)
+                    if not s.coords:
+                        self.numbers[s.buffer] = s.value
                     if s.atomic is not None:
                         self.reads(s.buffer, points.total)
                     self.writes(s.buffer, points.total)
@@ -215,8 +221,12 @@ class _Count:
         instr = self.instrs[s.instr]
         depth = self.program.device.depth(instr.level)
         lanes = prod(self.units.get(x.name, 1) for x in self.program.device.levels[depth + 1 :])
+        member = self.vectors.of(instr)
+        live = next((p for o, p in zip(instr.operands, s.pieces, strict=True) if member and o is member.live), None)
         for o, piece in zip(instr.operands, s.pieces, strict=True):
-            elements = points.total / lanes * _elements(o)
+            elements = points.total / lanes * prod(o.shape)
+            if live is not None and member is not None and o is member.source and live.buffer in self.numbers:
+                elements = _total(self.numbers[live.buffer], points, elements)
             if o.role != "output":
                 self.reads(piece.buffer, elements)
             if o.role != "input":
@@ -234,8 +244,18 @@ class _Count:
             table[name] = table.get(name, 0) + elements * b.dtype.bytes
 
 
-def _elements(o: Operand) -> int:
-    return prod((c.hi or 0) + 1 for c in o.coords)
+def _total(v: Value, points: _Points | None, other: float) -> float:
+    """The sum of a number over the points; `other` where it is not known."""
+    match v:
+        case _ if points is None:
+            return 0.0
+        case Const():
+            return v.value * points.total
+        case Masked():
+            mask = hold(v.conds, points.env)
+            parts = (v.value, points.only(mask)), (v.otherwise, points.only(np.logical_not(mask)))
+            return sum(_total(x, p, p.total / points.total * other if p else 0.0) for x, p in parts)
+    return other
 
 
 def hold(conds: Iterable[Expr], env: Mapping[str, Any]) -> Any:

@@ -159,8 +159,11 @@ def _gather(
 ) -> np.ndarray:
     """The logical operand of each group, shape (groups, *operand.shape)."""
     view, domain = _View(operand, piece, frame, memory, groups, lanes, site), site.domain
-    if taken is not None and not taken.all():
-        read = taken[(slice(None), *view.logical)].reshape(-1)
+    read = None if taken is None or taken.all() else taken[(slice(None), *view.logical)].reshape(-1)
+    if site.traffic is not None:
+        again = np.tile(_repeated(view, operand, len(view.ids) // groups), groups)
+        site.count(memory.buffer, "read", -int(np.sum(again if read is None else again & read)))
+    if read is not None:
         values = np.zeros(len(view.ids), domain.storage(operand.dtype))
         loaded = memory.load(site, view.ids[read], [c[read] for c in view.coords])
         values[read] = domain.cast(loaded, memory.buffer.dtype, operand.dtype)
@@ -177,6 +180,16 @@ def _gather(
     if not domain.same(dense[(slice(None), *view.logical)], values).all():
         site.report("replica-mismatch", f"units disagree about a replicated element of {operand.name}", memory.buffer.name)
     return dense
+
+
+def _repeated(view: _View, operand: Operand, accesses: int) -> np.ndarray:
+    """Which accesses of a group are of an element that one before them has: units that pass the same address read it once."""
+    element = np.zeros(accesses, np.int64)
+    for at, extent in zip(view.logical, operand.shape, strict=True):
+        element = element * extent + at
+    first = np.zeros(len(element), np.bool_)
+    first[np.unique(element, return_index=True)[1]] = True
+    return ~first
 
 
 def _grid(instr: Instr, groups: int) -> tuple[Frame, list[int]]:

@@ -168,3 +168,44 @@ def test_a_cache_of_unknown_capacity_may_keep_everything(module):
     assert bytes_between_launches(replace(device, memories=tuple(unknown)), known) == 0
     none = [m for m in device.memories if not m.backing]
     assert bytes_between_launches(replace(device, memories=tuple(none)), known) == 2 << 30
+
+
+STAGED = """
+op hgemm[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])
+
+schedule filled for hgemm on sm_80:
+    tile m: 32, n: 32 -> block
+    keep C in register
+    tile k: 32 pipeline 2
+    move A -> shared swizzle with cp_async
+    move B -> shared swizzle with cp_async
+    tile m: 16, n: 16 -> warp
+    tile k: 16
+    move A -> register with ldmatrix
+    move B -> register with ldmatrix_x2_b_f16x2
+    compute with mma_m16n8k16_f16
+"""
+
+
+@pytest.mark.parametrize("shape", [(33, 40, 40), (1, 8, 8), (70, 64, 96), (5, 8, 0)])
+def test_instructions_count_as_the_emulator_counts(shape):
+    """Lanes that repeat an address read it once, and a copy that fills with zeros reads what is live."""
+    import andiron
+
+    kernel = andiron.compile(STAGED, target="emulate:sm_80")
+    rng, (m, n, k) = np.random.default_rng(2), shape
+    arrays = rng.random((m, k)).astype(np.float16), rng.random((n, k)).astype(np.float16)
+    kernel.counting = True
+    kernel(*arrays)
+    seen = kernel.report.counts.moved
+    sizes = dict(zip("MNK", shape, strict=True))
+    known = static_traffic(kernel.program, sizes)
+    assert known.exact
+    for memory in ("global", "shared"):
+        assert known.read.get(memory, 0) == seen.get(memory, {}).get("read", 0), memory
+        assert known.written.get(memory, 0) == seen.get(memory, {}).get("written", 0), memory
+    interpreted: dict[tuple[str, str], int] = {}
+    interpret(chosen(kernel.program, sizes, {}), dict(zip("AB", arrays, strict=True)), sizes, traffic=interpreted)
+    interpreted_reads = {m: b for (m, how), b in interpreted.items() if how == "read" and b and m != "register"}
+    assert {m: b for m, b in known.read.items() if b} == interpreted_reads
