@@ -8,6 +8,7 @@ added twice, or never, gives another polynomial, and neither rounding, cancellat
     max min or and             are commutative and associative operations of their own that are not idempotent: with e the
                                identity, 1 + s (a op b - e) = (1 + s (a - e)) (1 + s (b - e)) for a random s
     exp exp2                   turn sums into products, as they do for numbers (EXPONENTS)
+    sqrt rsqrt                 those of the field for squares, and of a product the product of those of its factors (ROOTS)
     every other function       a random function: equal only for equal arguments
     casts between numbers      are left out: rounding is not checked here
 
@@ -16,6 +17,10 @@ EXPONENTS   exp(a + b) = exp(a) exp(b), so what is multiplied by a correction eq
          power with it (Mirage, OSDI 2025, verifies programs with one exponential in this way). The results of exp have no
          exponent: an exp of them is a random function again. Infinities absorb finite values in sums, exp(-inf) is 0, and
          elements that are no constants are finite.
+
+ROOTS    Modulo a prime p of the form 4 n + 3, x to the power of (p + 1) / 4 is a root of each square x. As a power it is taken
+         of each factor of a product, so what a root corrects equals what was computed at once. No more than two elements have
+         the same power.
 
 CHOSEN   A choice by data, as in argmax, compares numbers that accompany the field elements (`Points(chooses=True)`): all inputs
          then are small random integers too.
@@ -277,16 +282,29 @@ def _field(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
             return x[0] * _inverse(x[1], p) % p
         case "reciprocal":
             return _inverse(x[0], p)
+        case "sqrt":
+            return _root(x[0], p)
+        case "rsqrt":
+            return _inverse(_root(x[0], p), p)
     return None
 
 
 def _inverse(x: np.ndarray, p: int) -> np.ndarray:
-    """x to the power of p - 2; of 0 it is 0."""
-    out, left = np.ones_like(x), p - 2
-    while left:
-        if left & 1:
+    """Of 0 it is 0."""
+    return _raised(x, p - 2, p)
+
+
+def _root(x: np.ndarray, p: int) -> np.ndarray:
+    """ROOTS"""
+    return _raised(x, (p + 1) // 4, p)
+
+
+def _raised(x: np.ndarray, power: int, p: int) -> np.ndarray:
+    out = np.ones_like(x)
+    while power:
+        if power & 1:
             out = out * x % p
-        x, left = x * x % p, left >> 1
+        x, power = x * x % p, power >> 1
     return out
 
 

@@ -91,6 +91,20 @@ def test_powers_turn_sums_into_products(fn: str) -> None:
     assert d.same(power(d.constant(0, F32)), d.constant(1, F32)).all()
 
 
+def test_a_root_is_taken_of_each_factor() -> None:
+    d = FieldDomain()
+    a, b = d.inputs(F32, (5,)), d.inputs(F32, (5,))
+    root, inverse = d.apply("sqrt", (a,), F32), d.apply("rsqrt", (a,), F32)
+    product = d.apply("sqrt", (d.apply("mul", (a, b), F32),), F32)
+    assert d.same(product, d.apply("mul", (root, d.apply("sqrt", (b,), F32)), F32)).all()
+    assert d.same(d.apply("mul", (root, inverse), F32), d.constant(1, F32)).all()
+    square = d.apply("mul", (a, a), F32)
+    assert d.same(d.apply("mul", (d.apply("sqrt", (square,), F32),) * 2, F32), square).all()
+    assert not d.same(root, d.apply("sqrt", (b,), F32)).any()
+    assert not d.same(d.apply("sqrt", (d.apply("add", (a, b), F32),), F32), d.apply("add", (root, root), F32)).any()
+    assert d.same(d.apply("sqrt", (d.constant(0, F32),), F32), d.constant(0, F32)).all()
+
+
 def test_an_infinity_absorbs_what_is_finite() -> None:
     d = FieldDomain()
     a, low, zero = d.inputs(F32, (5,)), d.constant(float("-inf"), F32), d.constant(0, F32)

@@ -373,3 +373,19 @@ def test_a_running_value_is_not_stored() -> None:
     with pytest.raises(UserError) as refused:
         program_of(text, "cpu:avx2")
     assert refused.value.message == "`e` is computed from a running value of `m`, and read outside of the pass"
+
+
+@pytest.mark.parametrize("shape", [(5, 37), (1, 1), (3, 0), (0, 4)], ids=str)
+def test_a_root_is_corrected(shape):
+    text = """
+op f[M, N](X: f32[M, N]) -> (Y: f32[M]):
+    m[i] = max(t) X[i, t]
+    Y[i] = sum(t) sqrt(exp(X[i, t] - m[i]))
+schedule s for f:
+    tile i: 2 -> core
+    keep m, Y in register
+    tile t: 8 online
+"""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * 3
+    expected = np.sqrt(np.exp(x - x.max(1, initial=-np.inf)[:, None])).sum(1)
+    np.testing.assert_allclose(compile(text, target="cpu:generic")(x), expected, rtol=1e-5)
