@@ -36,7 +36,7 @@ def bind_params(op: Op, values: Mapping[str, int] | None = None) -> Op:
             help = f"pass it by name: `{name}=...`"
             diagnostics.add(MissingParameter(f"op `{op.name}` needs a value for its parameter `{name}`", help=help))
         else:
-            numbers[name] = _integer(name, value)
+            numbers[name] = whole_number(name, value)
     diagnostics.raise_if_any()
     if not numbers:
         return op
@@ -56,7 +56,7 @@ def specialise(op: Op, sizes: Mapping[str, int]) -> Op:
         if name not in dims:
             what = "a parameter" if any(name == p for p, _ in op.params) else "no size"
             raise UnknownSize(f"`{name}` is {what} of op `{op.name}`", help=did_you_mean(name, dims))
-    numbers = {name: _integer(name, value) for name, value in sizes.items()}
+    numbers = {name: whole_number(name, value) for name, value in sizes.items()}
     for name, value in numbers.items():
         if value < 0:
             raise BadSize(f"size `{name}` of op `{op.name}` is negative: {value}", help=WHOLE)
@@ -71,7 +71,8 @@ def specialise(op: Op, sizes: Mapping[str, int]) -> Op:
     return special
 
 
-def _integer(name: str, value: object) -> int:
+def whole_number(name: str, value: object) -> int:
+    """The value of a size or a parameter. Raises BadSize for what is no integer of 64 bits."""
     if isinstance(value, bool):
         raise BadSize(f"`{name}` must be an integer, not {value!r}", help=WHOLE)
     try:

@@ -17,6 +17,7 @@ from ...dsl.errors import AndironError, UserError, did_you_mean
 from ...dsl.errors.op import BadSize, UnknownSize
 from ...dsl.errors.repl import NothingToDo, NotUnderstood
 from ...dsl.errors.target import NoDevice, WrongSchedule
+from ...dsl.ops.specialise import whole_number
 from ...dsl.source import Source
 from ...dsl.support.amounts import seconds_text
 from ...dsl.text.format import format_source
@@ -88,7 +89,9 @@ def try_(session: Session, arguments: list[str]) -> None:
     if state.draft is None:
         state = state.with_schedule(session._first_draft())
     assert state.draft is not None
-    lines = [x.strip() for x in arguments[0].split("|")] if arguments else next_lines(session)
+    lines = [x for x in map(str.strip, arguments[0].split("|")) if x] if arguments else next_lines(session)
+    if arguments and not lines:
+        raise NotUnderstood("`try` wants lines, with `|` between them", help="as in `try tile m: 4 | tile m: 8`")
     if state.draft.complete:
         raise NothingToDo("nothing can follow `compute`", help="`undo` takes a line back; then `try` again")
     rows: list[tuple[float, float, str, str]] = []
@@ -209,6 +212,7 @@ def size(session: Session, arguments: list[str]) -> None:
             raise UnknownSize(
                 f"nothing here has a size `{name}`", help=did_you_mean(name, sorted(known)) or "declare an op first"
             )
+        whole_number(name, value)
         if value < 0 and known[name]:
             raise BadSize(f"a size is 0 or more, and not {value}", help=f"`{name} = {-value}`, say")
     values = {**session.now.values, **given} if given else {}

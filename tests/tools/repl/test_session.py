@@ -5,6 +5,7 @@ from __future__ import annotations
 import andiron
 import pytest
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.op import BadSize
 from andiron.dsl.errors.repl import NothingToDo, NothingToSchedule, NotUnderstood
 from andiron.tools.repl.session import cells
 from andiron.tools.repl.state import declarations, draft_of
@@ -281,6 +282,20 @@ def test_a_declaration_keeps_its_comments():
     draft = draft_of(schedule + "\n")
     assert draft.lines == ("tile m: 4  # a\n# above", "auto")
     assert draft.text.startswith("# second\nschedule s for gemm:\n")
+
+
+def test_try_takes_no_empty_line(talk):
+    assert len(talk("try tile m: 4 || tile m: 8 |").splitlines()) == 2
+    with pytest.raises(NotUnderstood, match="wants lines"):
+        talk("try |")
+
+
+def test_sizes_have_64_bits_before_there_is_a_schedule():
+    talk = Talk(GEMM)
+    for value in (2**63, -(2**63)):
+        with pytest.raises(BadSize, match="does not fit 64 bits"):
+            talk(f"size M={value}")
+    assert talk(f"size M={2**63 - 1}") == f"sizes: M={2**63 - 1}"
 
 
 def test_try_lists_whole_schedules_too(talk):
