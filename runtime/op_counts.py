@@ -1,26 +1,35 @@
-"""The least work of an op: operations and bytes of its arguments, for rates like GFLOP/s and GB/s."""
+"""The least work of an op: operations and bytes of its arguments, for rates like GFLOP/s and GB/s.
+
+DOMAINS  Terms outside of the domain of a reduction do not count, nor do elements that nothing reads but such terms: a causal
+         attention has about half the operations of a full one. For sizes that are not known yet all of them count.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
+from typing import Any
 
-from ..dsl.index.expr import ONE, ZERO, Expr
+from ..dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
 from ..dsl.op import Op, Statement, Tensor
-from ..dsl.values import Apply, walk
+from ..dsl.values import Apply, Masked, loads, walk
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
 
 # Waking threads and meeting them again takes about as long as one core needs for this many picoseconds of work, at 50 GFLOP/s
 # and 20 GB/s: some of the slower cores one finds today, so that a faster one loses little.
 _WAKE, _PER_FLOP, _PER_BYTE = 30_000_000, 20, 50
+_MOST_POINTS = 1 << 22  # that are looked at to count those of a domain; where there are more of them, all count [limit]
 
 
 def flops(op: Op, sizes: Mapping[str, int]) -> int:
     """Arithmetic operations as the op is written: each function counts one, each reduction one a term.
 
-    A `sum` over k of `A * B` counts 2 M N K, as the field does; pointwise intermediates count once, recomputed or not.
+    A `sum` over k of `A * B` counts 2 M N K, as the field does; pointwise intermediates count once, recomputed or
+    not (DOMAINS).
     """
-    return int(_flops(op).evaluate(sizes))
+    domains = _domains(op)
+    return sum(_per_point(s) * _points(s, domains[s.target], sizes) for s in op.statements)
 
 
 def argument_bytes(op: Op, sizes: Mapping[str, int]) -> int:
@@ -38,6 +47,58 @@ def _flops(op: Op) -> Expr:
     for s in op.statements:
         total += _per_point(s) * _product(extent for _, extent in s.ranges)
     return total
+
+
+def _domains(op: Op) -> dict[str, tuple[Expr, ...]]:
+    """For each statement by its target the conditions, at least 0 where a point counts: its own, and those that all readers
+    have of its indices."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    told: dict[str, list[frozenset[Expr]]] = {}  # of what is read, by the axes of the statement that makes it
+    made = {s.target: s for s in op.statements}
+    outputs = {t.name for t in op.outputs}
+    for s in reversed(op.statements):
+        own = s.value.conds if s.reduction is not None and isinstance(s.value, Masked) else ()
+        readers = told.get(s.target, []) if s.target not in outputs else []
+        common = sorted(frozenset.intersection(*readers), key=str) if readers else []
+        found[s.target] = conditions = tuple(dict.fromkeys((*own, *common)))
+        mine = {i for i, _ in s.ranges}
+        for load in loads(s.value):
+            if load.tensor in made:
+                subscripts = dict(zip(load.indices, made[load.tensor].indices, strict=True))
+                axes = {Var(i): as_expr(Var(a)) for i in mine if (a := subscripts.get(as_expr(Var(i)))) is not None}
+                known = (c for c in conditions if {Var(v.name) for v in c.variables() if v.name in mine} <= axes.keys())
+                told.setdefault(load.tensor, []).append(frozenset(c.subs(axes) for c in known))
+    return found
+
+
+def _points(s: Statement, domain: tuple[Expr, ...], sizes: Mapping[str, int]) -> int:
+    """Of the statement's ranges, those at which all conditions hold."""
+    import numpy as np
+
+    extents = {i: int(e.evaluate(sizes)) for i, e in s.ranges}
+    every = prod(extents.values())
+    used = {v.name for c in domain for v in c.variables()} & extents.keys()
+    if not used or not every:
+        return every
+    linear = [
+        i for i in used if all(v.name != i for c in domain for v in (c - as_expr(Var(i)) * c.coefficient(Var(i))).variables())
+    ]
+    along = max(linear, key=lambda i: extents[i], default=None)
+    others = sorted(used - {along})
+    if prod(extents[i] for i in others) > _MOST_POINTS:
+        return every
+    grid = np.meshgrid(*(np.arange(extents[i], dtype=np.int64) for i in others), indexing="ij", sparse=True)
+    at: dict[str, Any] = dict(sizes) | dict(zip(others, grid, strict=True))
+    start, stop = 0, extents[along] if along else 1
+    for c in domain:
+        k = c.coefficient(Var(along)) if along else 0
+        rest = (c - as_expr(Var(along)) * k if along and k else c).evaluate(at)
+        if k > 0:
+            start = np.maximum(start, -(rest // k))
+        else:
+            stop = np.minimum(stop, rest // -k + 1 if k else np.where(rest >= 0, stop, 0))
+    inside = np.broadcast_to(np.maximum(stop - np.asarray(start), 0), tuple(extents[i] for i in others))
+    return int(inside.sum()) * (every // prod(extents[i] for i in used))
 
 
 def _per_point(s: Statement) -> int:

@@ -33,6 +33,46 @@ def test_work_is_counted():
     assert argument_bytes(GEMM, sizes) == 4 * (8 + 12 + 6)
 
 
+CAUSAL = (
+    "op f[Q, T](q: f32[Q, 8], k: f32[T, 8]) -> (Y: f32[Q]):\n"
+    "    s[i, t] where {} = sum(d) q[i, d] * k[t, d]\n"
+    "    Y[i] = sum(t) exp(s[i, t])\n"
+)
+
+
+@pytest.mark.parametrize("sizes", [(9, 9), (5, 12), (12, 5), (1, 1), (0, 3), (3, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("domain", "inside"),
+    [
+        ("t <= i + T - Q", lambda i, t, Q, T: t <= i + T - Q),
+        ("t <= i, t > i - 3", lambda i, t, Q, T: i - 3 < t <= i),
+        ("2 * t >= 3 * i + 1", lambda i, t, Q, T: 2 * t >= 3 * i + 1),
+        ("t / 2 <= i / 3", lambda i, t, Q, T: t // 2 <= i // 3),
+        ("t % 3 <= i % 2, t <= 4", lambda i, t, Q, T: t % 3 <= i % 2 and t <= 4),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_terms_outside_of_a_domain_do_not_count(domain, inside, sizes):
+    """Nor what only such terms would read: 16 operations for each score, one for its exponential and one for the sum."""
+    Q, T = sizes
+    points = sum(inside(i, t, Q, T) for i in range(Q) for t in range(T))
+    assert flops(op_of(CAUSAL.format(domain)), {"Q": Q, "T": T}) == (16 + 2) * points
+
+
+def test_what_others_read_as_well_counts():
+    """An output, or what a reader without the condition reads, or one that reads it elsewhere."""
+    text = CAUSAL.format("t <= i")
+    whole = text.replace(" where t <= i", "").replace("sum(t) exp", "sum(t where t <= i) exp")
+    sizes, half = {"Q": 4, "T": 4}, 10
+    assert flops(op_of(whole), sizes) == 18 * half
+    more = whole.replace("(Y: f32[Q])", "(Y: f32[Q], Z: f32[Q])") + "    Z[i] = sum(t) s[i, t]\n"
+    assert flops(op_of(more), sizes) == 16 * 16 + 2 * half + 16
+    out = whole.replace("(Y: f32[Q])", "(Y: f32[Q], s: f32[Q, T])")
+    assert flops(op_of(out), sizes) == 16 * 16 + 2 * half
+    turned = whole.replace("exp(s[i, t])", "exp(s[t, i])").replace("[Q, T]", "[T]").replace("Q", "T")
+    assert flops(op_of(turned), sizes) == 18 * half
+
+
 def test_small_ones_wake_no_threads():
     small = too_small_for_threads(GEMM)
     assert small.evaluate({"M": 32, "N": 32, "K": 32}) >= 0
