@@ -18,7 +18,7 @@ from ..schedule.line_modifiers import asks_for_registers
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
-from .line_builders import is_all_open, tile_text
+from .line_builders import is_all_open, tile_text, without_auto
 from .rank import AUTO, meant
 from .rule_lines import rule_lines
 
@@ -36,7 +36,7 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
         lines = _chosen(ctx, computations, chain(_completed(ctx, computations, lines), _plainly(ctx, computations, lines)))
-    out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine)))
+    out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in without_auto(lines)))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, computations, x) for x in out)
@@ -168,9 +168,7 @@ def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
         )
         return _whole_vectors(replace(line, axes=tuple(map(_within_stride, axes))))
     if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
-        # `auto` in a block leaves open what a block may leave out; one of nothing else is as good as none
-        block = tuple(_sizes(ctx, x) for x in line.block if not isinstance(x, syntax.AutoLine))
-        return replace(line, block=block or None)
+        return replace(line, block=tuple(_sizes(ctx, x) for x in line.block))
     return line
 
 

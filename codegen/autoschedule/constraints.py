@@ -1,14 +1,22 @@
 """Schedules that the author wrote in part: those lines stay, sizes left `auto` are chosen, `auto` stands for the other lines.
 
-A nest is a sequence of slots, each with the names that its sizes have in a candidate. An author's line goes into the first slot
-after that of the line before which has the same kind, level and indices. The numbers in it constrain all candidates. `auto`
-stands for the slots between the last line above it and the first below it. A nest without a slot for some line is no candidate.
+A nest is a sequence of slots, each with the names that its sizes have in a candidate: those of a GPU's template, or one for
+each line of a CPU's candidate. An author's line goes into a slot of its kind, level and indices or tensors, in order.
+
+    tile m: 48 -> block                    tile m: 48 -> block
+    auto                         -->       tile n: 128 -> block;  keep C in register;  tile k: 32;  ..
+    compute with mma                       compute with mma
+
+OPEN    Slots without a line of the author's are the candidate's where an `auto` stands, and are left out otherwise. A nest
+        without a slot that it needs is no candidate.
+REST    What a tile line leaves out of its slot's indices is a slot of its own, for another line, or for `auto`.
+MOVES   Moves to one memory stand in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...dsl import syntax
 from ...dsl.device import Device
@@ -27,6 +35,7 @@ class Slot:
     absent  the sizes of candidates without a line for it
     pipeline  the name that candidates have for the buffers of a tile's pipeline, and how many there are without the modifier,
               where that says so
+    part    whether it is what is left of a tile (REST)
     """
 
     name: str
@@ -37,57 +46,63 @@ class Slot:
     needed: bool = False
     absent: tuple[tuple[str, int], ...] = ()
     pipeline: tuple[str, int | None] = ("stages", None)
+    part: bool = False
 
 
-Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
+@dataclass(frozen=True)
+class Placed:
+    """A line of the author's in a slot. No line: the candidate's. No slot: it stands where the nest has none like it."""
+
+    slot: Slot | None
+    line: syntax.Line | None = None
 
 
-@dataclass
-class ParsedConstraints:
-    """The author's constraints: `fixed` sizes by name, `auto_sizes` that `auto` leaves open, the slot of each line, the axes of
-    the last line's slot that it does not tile."""
-
-    fixed: dict[str, int] = field(default_factory=dict)
-    auto_sizes: set[str] = field(default_factory=set)
-    places: list[int] = field(default_factory=list)
-    left: tuple[tuple[str, str], ...] = ()
-    autos: list[int] = field(default_factory=list)  # lines above each `auto`
+Named = Mapping[str, tuple[syntax.Line, ...]]  # a candidate's lines by the slot's name
+Placement = tuple[Placed, ...]
 
 
-def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> ParsedConstraints | None:
-    """The author's lines as slots; None where one of them has none here."""
-    out = ParsedConstraints()
-    at = -1
-    for line in lines:
-        if isinstance(line, syntax.AutoLine):
-            out.autos.append(len(out.places))
-            continue
-        if out.left and len(out.places) not in out.autos:
-            return None  # the rest of a tile would have to be written between two of the author's lines
-        found = next((n for n in range(at + 1, len(slots)) if suits(device, slots[n], line)), None)
-        if found is None:
-            return None
-        fixed, out.left = _sizes(slots[found], line)
-        if any(out.fixed.get(name, n) != n for name, n in fixed.items()):
-            return None
-        out.fixed |= fixed
-        out.auto_sizes |= _asked(slots[found], line)
-        at = found
-        out.places.append(found)
-    missing = [s for n, s in enumerate(slots) if (s.needed or s.absent) and not _there(out, n)]
-    for s in missing:
-        out.fixed |= {name: n for name, n in s.absent if name not in out.fixed}
-    return None if any(s.needed for s in missing) else out
+def placements(
+    device: Device,
+    slots: Sequence[Slot],
+    lines: Sequence[syntax.Line],
+    alone: Callable[[syntax.Line], bool] = lambda line: False,
+    opened: bool = False,
+) -> Iterator[Placement]:
+    """All ways to put lines into slots, the first slots first.
+
+    alone    whether a line may stand where no slot is for it      opened   whether an `auto` stands above the first line
+    """
+    if not lines:
+        if opened or not any(s.needed for s in slots):
+            yield tuple(map(Placed, slots)) if opened else ()
+        return
+    line, *below = lines
+    if isinstance(line, syntax.AutoLine):
+        yield from placements(device, slots, below, alone, True)
+        return
+    for n, slot in enumerate((*slots, None)):
+        above = tuple(map(Placed, slots[:n])) if opened else ()
+        if (opened or n == 0) and alone(line):
+            yield from ((*above, Placed(None, line), *x) for x in placements(device, slots[n:], below, alone))
+        if slot is not None and suits(device, slot, line):
+            before, after = _rest(slot, line)
+            moves = [
+                s for s in slots[:n] if slot.kind is s.kind is syntax.Move and s.level == slot.level and not opened
+            ]  # MOVES
+            if opened or not any(s.needed for s in slots[:n] if s not in moves):
+                own = (*above, *(map(Placed, before) if opened else ()), Placed(slot, line))
+                yield from ((*own, *x) for x in placements(device, (*after, *moves, *slots[n + 1 :]), below, alone))
 
 
-def _there(r: ParsedConstraints, slot: int) -> bool:
-    """Was a line for the slot written, or does an `auto` stand where it would?"""
-    return slot in r.places or sum(place < slot for place in r.places) in r.autos
-
-
-def _asked(slot: Slot, line: syntax.Line) -> set[str]:
-    names = dict(slot.axes)
-    return {names[a.index] for a in getattr(line, "axes", ()) if isinstance(a.size, syntax.Auto)} - {""}
+def _rest(slot: Slot, line: syntax.Line) -> tuple[list[Slot], list[Slot]]:
+    """REST: loops over indices that the candidate cuts before those of the line, and what comes after."""
+    if not isinstance(line, syntax.Tile):
+        return [], []
+    own = {a.index for a in line.axes}
+    first = next(n for n, (i, _) in enumerate(slot.axes) if i in own) if slot.level is None else 0
+    parts = slot.axes[:first], tuple(a for a in slot.axes[first:] if a[0] not in own)
+    before, after = ([replace(slot, axes=x, needed=slot.needed or bool(slot.absent), part=True)] if x else [] for x in parts)
+    return before, after
 
 
 def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
@@ -120,100 +135,104 @@ def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -
     return asks_for_registers(device, line) in (None, device.is_register(slot.level))
 
 
-def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[str, str], ...]]:
-    """Sizes that the line fixes, and the slot's axes that it leaves out."""
+# ---------------------------------------------------------------- sizes
+
+
+@dataclass(frozen=True)
+class ParsedConstraints:
+    """The author's lines in a nest's slots, the sizes that they fix, and those that `auto` leaves open, by name."""
+
+    placed: Placement
+    fixed: Mapping[str, int]
+    auto_sizes: frozenset[str]
+
+
+def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> ParsedConstraints | None:
+    """The first placement of the author's lines whose sizes go together; None where there is none."""
+    for placed in placements(device, slots, lines):
+        fixed = _fixed_sizes(placed)
+        if fixed is not None:
+            there = {x.slot.name for x in placed if x.slot is not None}
+            absent = {name: n for s in slots if s.name not in there for name, n in s.absent}
+            return ParsedConstraints(placed, absent | fixed, frozenset(_auto_sizes(placed)))
+    return None
+
+
+def _fixed_sizes(placed: Placement) -> dict[str, int] | None:
+    """None where two lines differ in one."""
     fixed: dict[str, int] = {}
-    if not isinstance(line, syntax.Tile):
-        return fixed, ()
-    names = dict(slot.axes)
-    for a in line.axes:
-        n = constant_size(a.size)
-        if names[a.index] and n is not None:
-            fixed[names[a.index]] = n
-    buffers, n = slot.pipeline
-    for m in line.modifiers:
-        if m.name == "pipeline":
-            n = constant_size(m.values[0]) if m.values else None
-    if n is not None:
-        fixed[buffers] = n
-    mine = {a.index for a in line.axes}
-    return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
+    for slot, line in _tiles(placed):
+        names = dict(slot.axes)
+        buffers, n = slot.pipeline
+        for m in line.modifiers:
+            if m.name == "pipeline":
+                n = constant_size(m.values[0]) if m.values else None
+        for name, size in (*((names[a.index], constant_size(a.size)) for a in line.axes), (buffers, n)):
+            if name and size is not None and fixed.setdefault(name, size) != size:
+                return None
+    return fixed
 
 
-def complete_lines(
-    slots: Sequence[Slot], lines: Sequence[syntax.Line], r: ParsedConstraints, chosen: Named, at: Mapping[str, int]
-) -> tuple:
-    """The author's lines with sizes in place of `auto`, and the chosen lines where it stands; `at`: the candidate's sizes."""
-    by_slot: dict[str, list[syntax.Line]] = {}
-    for name, line in chosen:
-        by_slot.setdefault(name, []).append(line)
-    written = [x for x in lines if not isinstance(x, syntax.AutoLine)]
-    theirs = [_with_all_axes((*by_slot.get(slots[n].name, ()), _line_of(slots[n], at))[0], slots[n], at) for n in r.places]
-    filled = [filled_line(*x) for x in zip(written, theirs, strict=True)]
-    out: list[syntax.Line] = []
-    used = {slots[n].name for n in r.places}
-    for n in range(len(filled) + 1):
-        if n in r.autos:
-            first = r.places[n - 1] + 1 if n else 0
-            last = r.places[n] if n < len(filled) else len(slots)
-            if r.left and n == r.autos[0]:
-                rest = tuple(syntax.TileAxis(i, syntax.Num(at[name] if name else 1)) for i, name in r.left)
-                out.append(syntax.Tile(rest, slots[first - 1].level))
-            # moves stand in any order: what was not written of those before comes too
-            before = slots[:first] if n and slots[first - 1].kind is syntax.Move else ()
-            early = [s for s in before if s.kind is syntax.Move and s.level == slots[first - 1].level]
-            names = [s.name for s in (*early, *slots[first:last]) if s.name not in used]
-            for k, name in enumerate(names):  # a slot that may stand in two places is taken at the later one
-                out += by_slot.get(name, []) if name not in names[k + 1 :] else []
-            used.update(names)
-        out += filled[n : n + 1]
-    return tuple(out)
+def _auto_sizes(placed: Placement) -> Iterator[str]:
+    for slot, line in _tiles(placed):
+        yield from (
+            name for i, name in slot.axes for a in line.axes if a.index == i and name and isinstance(a.size, syntax.Auto)
+        )
 
 
-def _with_all_axes(line: syntax.Line, slot: Slot, at: Mapping[str, int]) -> syntax.Line:
-    """The candidate's line with all axes of its slot: it leaves out those that one unit has all of."""
-    if not isinstance(line, syntax.Tile):
-        return line
-    own = {a.index for a in line.axes}
-    others = tile_text(*((i, at[name] if name else 1) for i, name in slot.axes if i not in own))
-    return replace(line, axes=(*line.axes, *others.axes))
+def _tiles(placed: Placement) -> Iterator[tuple[Slot, syntax.Tile]]:
+    return ((x.slot, x.line) for x in placed if x.slot is not None and isinstance(x.line, syntax.Tile))
 
 
-def filled_line(line: syntax.Line, theirs: syntax.Line) -> syntax.Line:
-    """The author's line, whose open parts are those of the candidate's line."""
-    match line, theirs:
+# ---------------------------------------------------------------- lines
+
+
+def merged_lines(placed: Placement, chosen: Named, at: Mapping[str, int]) -> Iterator[tuple[Placed, syntax.Line]]:
+    """The author's lines with the candidate's sizes in place of `auto`, and its lines where that stands, each with its place.
+
+    chosen   the candidate's lines      at   its sizes
+    """
+    written = {x.slot.name for x in placed if x.slot is not None and x.line is not None}
+    last = {
+        x.slot.name: x for x in placed if x.slot is not None
+    }  # a slot that may stand in two places is taken at the later one
+    for x in placed:
+        theirs = chosen.get(x.slot.name, ()) if x.slot is not None else ()
+        if x.line is not None:
+            yield x, _filled(x.line, (*theirs, line_of(x.slot, at))) if x.slot is not None else x.line
+        elif x.slot is not None and x.slot.part:
+            yield from ((x, line) for line in _part(theirs, x.slot))
+        elif x.slot is not None and x.slot.name not in written and last[x.slot.name] is x:
+            yield from ((x, line) for line in theirs)
+
+
+def _part(lines: Sequence[syntax.Line], slot: Slot) -> Iterator[syntax.Line]:
+    """REST: of a candidate's tile, what it has of these axes."""
+    for x in lines:
+        axes = tuple(a for a in x.axes if a.index in dict(slot.axes)) if isinstance(x, syntax.Tile) else ()
+        if axes:
+            yield syntax.Tile(axes, slot.level)
+
+
+def _filled(line: syntax.Line, theirs: Sequence[syntax.Line]) -> syntax.Line:
+    """The author's line, whose open parts are those of the first of the candidate's lines. Axes that one unit has all of may
+    stand in the last one only."""
+    match line, theirs[0]:
         case syntax.Tile(), syntax.Tile():
-            known = {a.index: a.size for a in theirs.axes}
+            known = {a.index: a.size for x in reversed(theirs) if isinstance(x, syntax.Tile) for a in x.axes}
             axes = (replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
             return replace(line, axes=tuple(axes))
-        case syntax.Move(), syntax.Move():  # with only a memory: layout, instruction and block of the candidate's
+        case syntax.Move(), syntax.Move() as move:  # with only a memory: layout, instruction and block of the candidate's
             plain = not line.modifiers and line.block is None and line.view is None
-            return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
-        case syntax.Keep(), syntax.Keep():
-            return replace(line, memory=theirs.memory)
-        case syntax.Compute(instr=syntax.Auto()), syntax.Compute():
-            return replace(line, instr=theirs.instr)
+            return replace(move, span=line.span) if plain else replace(line, memory=move.memory)
+        case syntax.Keep(), syntax.Keep() as keep:
+            return replace(line, memory=keep.memory)
+        case syntax.Compute(instr=syntax.Auto()), syntax.Compute() as compute:
+            return replace(line, instr=compute.instr)
     return line
 
 
-# ---------------------------------------------------------------- slots and lines
-
-
-def slot_of(line: syntax.Line) -> Slot:
-    """The slot that only this line is for; each size has the name of its index."""
-    match line:
-        case syntax.Tile():
-            return Slot("", syntax.Tile, line.level, tuple((a.index, a.index) for a in line.axes))
-        case syntax.Move():
-            return Slot("", syntax.Move, line.memory, about=(line.tensor,))
-        case syntax.Keep():
-            return Slot("", syntax.Keep, line.memory, about=line.tensors)
-        case syntax.Fuse():
-            return Slot("", syntax.Fuse, about=(line.name, *line.indices))
-    return Slot("", type(line), about=(line.instr,) if isinstance(line, syntax.Compute) and isinstance(line.instr, str) else ())
-
-
-def _line_of(slot: Slot, at: Mapping[str, int], modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Line:
+def line_of(slot: Slot, at: Mapping[str, int], modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Line:
     """The line of a slot for a candidate's sizes."""
     if slot.kind is syntax.Tile:
         return tile_text(*((i, at[name] if name else 1) for i, name in slot.axes), level=slot.level, modifiers=modifiers)
@@ -229,12 +248,5 @@ def lines_of_slots(
     modifiers: Mapping[str, tuple[syntax.Modifier, ...]],
     given: Mapping[str, tuple[syntax.Line, ...]],
 ) -> Named:
-    """A candidate's lines: none for slots in `without`, those that are `given` by the slot's name, otherwise with `modifiers`.
-    A slot that may stand in two places is taken at the later one."""
-    last = {x.name: n for n, x in enumerate(slots)}
-    return tuple(
-        (x.name, line)
-        for n, x in enumerate(slots)
-        if last[x.name] == n and x.name not in without
-        for line in given.get(x.name) or (_line_of(x, at, modifiers.get(x.name, ())),)
-    )
+    """A candidate's lines: none for slots in `without`, those that are `given` by the slot's name, others with `modifiers`."""
+    return {x.name: given.get(x.name) or (line_of(x, at, modifiers.get(x.name, ())),) for x in slots if x.name not in without}

@@ -31,7 +31,7 @@ from .cpu.precompute_operands import precomputed_operands
 from .gpu.materialised_operands import materialised_operands
 from .gpu.one_pass_choice import apart_launch, compared, rank_pass
 from .gpu.resident_rows import repeated_values
-from .line_builders import is_all_open
+from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
@@ -159,7 +159,7 @@ def launches_of(
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
-    rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
+    rest_of = without_auto(rest)
     if main is None and rest_of:
         raise NotComputed(
             "this line belongs to no launch: all launches have a block of their own",

@@ -62,6 +62,17 @@ def resize_panels(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str
     )
 
 
+def without_auto(lines: Iterable[syntax.Line]) -> tuple[syntax.Line, ...]:
+    """Lines without each `auto`, in blocks too: one of nothing else is as good as none."""
+    return tuple(
+        replace(x, block=without_auto(x.block) or None)
+        if isinstance(x, syntax.Move | syntax.Keep) and x.block is not None
+        else x
+        for x in lines
+        if not isinstance(x, syntax.AutoLine)
+    )
+
+
 def is_all_open(lines: Iterable[syntax.Line]) -> bool:
     """Did the author write nothing?"""
     return all(isinstance(x, syntax.AutoLine) for x in lines)

@@ -23,7 +23,7 @@ from ..plan.computations import Computation, computation_extents
 from ..schedule.candidate import Candidate, Cost, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
-from .constraints import Named, ParsedConstraints, Slot, complete_lines, parse_constraints
+from .constraints import Named, ParsedConstraints, Slot, merged_lines, parse_constraints
 from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, cost
@@ -156,7 +156,7 @@ def rank_nest(
     sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]  # domains depend on the op's own sizes, too
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
-    written = ParsedConstraints(autos=[0]) if lines == AUTO else parse_constraints(ctx.device, nest.slots, _heads(lines)[1])
+    written = parse_constraints(ctx.device, nest.slots, _heads(lines)[1])
     if written is None:
         return None
     tiles = nest.candidates(sizes, written.fixed)
@@ -312,6 +312,5 @@ def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUT
 def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:
     """A candidate as lines, the author's among them."""
     at = r.tile(i)
-    chosen = r.nest.lines(at, r.sizes[-1])
-    heads, rest = _heads(lines)
-    return (*heads, *complete_lines(r.nest.slots, rest, r.written, chosen, at))
+    merged = merged_lines(r.written.placed, r.nest.lines(at, r.sizes[-1]), at)
+    return (*_heads(lines)[0], *(line for _, line in merged))

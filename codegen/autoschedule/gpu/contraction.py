@@ -331,7 +331,8 @@ class ContractionTemplate:
         at = at | {"inner": mp.leaf[2]}
         names = [x.name for x in self.slots]
         below = names[names.index("k") + 1 + len(staged) :]
-        inside = tuple(x for name, x in lines_of_slots(self.slots, at, without, modifiers, given) if name in below)
+        made = lines_of_slots(self.slots, at, without, modifiers, given)
+        inside = tuple(x for name in below for x in made.get(name, ()))
         tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
         for s in staged:
             given["stage " + s.access.tensor] = (s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside)),)

@@ -67,7 +67,7 @@ class PassNest:
     first: InstrMatch
     second: InstrMatch
     name: str = "one pass"
-    slots: tuple[Slot, ...] = (Slot("", syntax.Tile),)
+    slots: tuple[Slot, ...] = (Slot("pass", syntax.Tile),)
 
     def __str__(self) -> str:
         return self.first.instr.name
@@ -284,7 +284,7 @@ class PassNest:
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
         out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
         out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
-        return tuple(("", x) for x in (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name)))
+        return {"pass": (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))}
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
         row = self.most[s.inner]

@@ -113,6 +113,45 @@ def test_lines_stay(case: str) -> None:
     assert scheduled(op, device, text).schedule == text
 
 
+# name -> op, the author's lines, lines that must be there in this order
+PLACED = {
+    "a tile in two lines": (
+        "gemm", "tile m: 64 -> block\ntile n: 32 -> block\nauto",
+        ["tile m: 64 -> block", "tile n: 32 -> block", "keep C in register", "-> thread"],
+    ),
+    "the rest of a tile below the second of three autos": (
+        "gemm", "auto\ntile m: 64 -> block\nauto\ntile k: 16\nauto",
+        ["    tile m: 64 -> block", "    tile n:", "-> block", "tile k: 16", "-> thread"],
+    ),
+    "moves in another order": (
+        "gemm_f16", "tile m: 128, n: 64 -> block\ntile k: 32\nmove B -> shared\nmove A -> shared\nauto",
+        ["move B -> shared", "move A -> shared", "-> warp", "compute with mma"],
+    ),
+    "an axis of which a warp has all": ("add_row", "tile j: 512 -> block\nauto\ntile j: 128 -> warp\ntile i: 1\nauto", ["-> thread"]),
+    "a second place for a line": ("row_mean", "auto\ntile j: auto\ncompute", ["-> block", "tile j: 1\n"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLACED)
+def test_lines_have_a_place(case: str) -> None:
+    """These had none, and what was open was filled in plainly."""
+    op, lines, wanted = PLACED[case]
+    made = scheduled(op, "sm_80", lines)
+    at = 0
+    for w in wanted:
+        assert w in made.schedule[at:], f"{w!r} is not, or not in order, in\n{made.schedule}"
+        at = made.schedule.index(w, at)
+    assert not [n for n in made.report["notes"] if "rTile" in n]
+
+
+def test_two_autos_do_not_lose_what_a_tile_leaves_out() -> None:
+    """Blocks had all of `n`, since the rest of the first line was dropped where a later line had none."""
+    text = scheduled("gemm", "sm_80", "tile m: 64 -> block\nauto\ntile k: 16\nauto").schedule
+    above = text[: text.index("tile k: 16")]
+    assert "tile n: " in above
+    assert above.count("-> block") == 2
+
+
 def test_a_line_above_auto_that_has_no_bound_is_named() -> None:
     """What was filled in cannot be what is wrong: the author's line above it is."""
     with pytest.raises(UnboundedTile) as error:
