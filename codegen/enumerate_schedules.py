@@ -9,13 +9,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.op import Op
-from ..dsl.ops.specialise import specialise
 from ..dsl.support.fast_replace import replace
 from ..dsl.text.parser import parse_schedule
 from .autoschedule.candidates import candidate_groups
@@ -48,23 +46,6 @@ class CandidateSchedule:
     about: str
 
 
-def best_schedules(
-    op: Op,
-    device: Device,
-    sizes: Mapping[str, int],
-    count: int,
-    schedule: syntax.ScheduleDecl | None = None,
-    module: Any = None,
-    params: Mapping[str, int] | None = None,
-) -> list[CandidateSchedule]:
-    """The `count` best schedules for the op at these sizes, by predicted time; those that are alike are there once.
-
-    schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
-    module    where the schedule's strategies and roles are declared
-    """
-    return list(islice(candidate_schedules(specialise(op, sizes) if sizes else op, device, schedule, module, params), count))
-
-
 def candidate_schedules(
     op: Op,
     device: Device,
@@ -72,7 +53,11 @@ def candidate_schedules(
     module: Any = None,
     params: Mapping[str, int] | None = None,
 ) -> Iterator[CandidateSchedule]:
-    """All of them, in order. Raises the diagnostics of the schedule given."""
+    """All schedules for the op, by predicted time; those that are alike are there once. Raises the diagnostics of `schedule`.
+
+    schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
+    module    where the schedule's strategies and roles are declared
+    """
     op, ctx, parts = launches_of_schedule(op, device, schedule, module, params)
     options = [_launch_candidates(ctx, computations, todo) for computations, todo in parts]
     seen: set[str] = set()

@@ -97,11 +97,6 @@ def show_statement(stmt: Stmt) -> str:
     return next(_statement(stmt, ""))
 
 
-def show_statements(body: tuple[Stmt, ...]) -> str:
-    """The statements of a body, one a line, nested ones indented."""
-    return "\n".join(line for s in body for line in _statement(s, ""))
-
-
 # ---------------------------------------------------------------- intervals
 
 DIM: Interval = (0, None)

@@ -127,7 +127,9 @@ PLACED = {
         "gemm_f16", "tile m: 128, n: 64 -> block\ntile k: 32\nmove B -> shared\nmove A -> shared\nauto",
         ["move B -> shared", "move A -> shared", "-> warp", "compute with mma"],
     ),
-    "an axis of which a warp has all": ("add_row", "tile j: 512 -> block\nauto\ntile j: 128 -> warp\ntile i: 1\nauto", ["-> thread"]),
+    "an axis of which a warp has all": (
+        "add_row", "tile j: 512 -> block\nauto\ntile j: 128 -> warp\ntile i: 1\nauto", ["tile j: 128 -> warp", "-> thread"],
+    ),
     "a second place for a line": ("row_mean", "auto\ntile j: auto\ncompute", ["-> block", "tile j: 1\n"]),
 }  # fmt: skip
 

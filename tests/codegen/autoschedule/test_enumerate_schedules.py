@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from andiron.codegen.autoschedule.neighbourhood import neighbouring_schedules
-from andiron.codegen.enumerate_schedules import best_schedules, is_open
+from andiron.codegen.enumerate_schedules import candidate_schedules, is_open
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -30,7 +32,7 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_the_first_is_what_completion_gives(name, device):
     sizes = SIZES[name]
-    found = best_schedules(op_of(name), library().device(device), sizes, 6)
+    found = list(islice(candidate_schedules(op_of(name, sizes), library().device(device)), 6))
     assert len({format_node(p.schedule) for p in found}) == len(found) > 1
     first = compile_program(library(), op_of(name, sizes), found[0].schedule, library().device(device))
     assert first.schedule == compiled(name, device, sizes).schedule
@@ -44,7 +46,7 @@ def test_the_first_is_what_completion_gives(name, device):
 def test_all_are_right(name):
     op, device = op_of(name, SIZES[name]), library().device("sm_80")
     inputs = random_inputs(op, {})
-    for p in best_schedules(op, device, {}, 3):
+    for p in islice(candidate_schedules(op, device), 3):
         program = compile_program(library(), op, p.schedule, device).program
         found = interpret(program, {t.name: a for t, a in zip(op.inputs, inputs, strict=True)})
         assert check(op, inputs, [found[t.name] for t in op.outputs]).ok
@@ -55,7 +57,7 @@ def test_an_authors_lines_stay():
     module = loads(IMPORTS + text)
     (mine,) = module.schedules.values()
     assert is_open(mine, library().device("sm_80"))
-    found = best_schedules(bind_params(module.ops["gemm"]), module.device("sm_80"), {}, 5, mine, module)
+    found = list(islice(candidate_schedules(bind_params(module.ops["gemm"]), module.device("sm_80"), mine, module), 5))
     assert len(found) == 5
     for p in found:
         said = format_node(p.schedule)
@@ -67,10 +69,10 @@ def test_a_schedule_with_nothing_open_has_no_others():
     text = compiled("gemm", "sm_80", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations
     assert not is_open(mine, library().device("sm_80"))
-    assert len(best_schedules(op_of("gemm"), library().device("sm_80"), SIZES["gemm"], 9, mine, library())) == 1
+    assert len(list(candidate_schedules(op_of("gemm", SIZES["gemm"]), library().device("sm_80"), mine, library()))) == 1
     text = compiled("gemm", "cpu:avx2", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations
-    assert len(best_schedules(op_of("gemm"), library().device("cpu:avx2"), SIZES["gemm"], 9, mine, library())) == 1
+    assert len(list(candidate_schedules(op_of("gemm", SIZES["gemm"]), library().device("cpu:avx2"), mine, library()))) == 1
 
 
 # ---------------------------------------------------------------- variations
@@ -137,7 +139,7 @@ def test_sizes_beside_one(line, others):
 def test_processors(name):
     """The first is what completion gives; products have predicted times, others have neighbours."""
     sizes, device = SIZES[name], library().device("cpu:avx2")
-    found = best_schedules(op_of(name), device, sizes, 6)
+    found = list(islice(candidate_schedules(op_of(name, sizes), device), 6))
     assert len({format_node(p.schedule) for p in found}) == len(found) > 1
     first = compile_program(library(), op_of(name, sizes), found[0].schedule, device)
     assert first.schedule == compiled(name, "cpu:avx2", sizes).schedule

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import andiron
 import pytest
-from andiron.codegen.enumerate_schedules import best_schedules
-from andiron.dsl.ops.specialise import bind_params
+from andiron.codegen.enumerate_schedules import candidate_schedules
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.format import format_node
 
 from ....support.library.cases import check_right
@@ -92,7 +94,8 @@ def test_what_no_candidate_has_a_place_for_is_told() -> None:
 def test_each_candidate_keeps_the_lines() -> None:
     module = andiron.loads(IMPORTS + "schedule s for gemm:\n    tile m: 48 -> core\n    auto\n")
     device, sizes = module.device("cpu:avx2"), {"M": 512, "N": 512, "K": 512}
-    found = best_schedules(bind_params(module.ops["gemm"]), device, sizes, 8, module.schedules["s"], module)
+    op = specialise(bind_params(module.ops["gemm"]), sizes)
+    found = list(islice(candidate_schedules(op, device, module.schedules["s"], module), 8))
     assert len(found) == 8
     seconds = [x.seconds or 0.0 for x in found]
     assert seconds[0] > 0.0

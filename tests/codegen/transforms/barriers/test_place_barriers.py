@@ -5,11 +5,12 @@ one of them (a race is reported): so no barrier is missing, and none is there fo
 """
 
 from dataclasses import replace
+from textwrap import dedent
 
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.printer import show_statements
+from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, Call, Commit, If, Launch, Piece, Units, Wait
 from andiron.codegen.ir.tile_visitors import statements
@@ -61,7 +62,9 @@ def text(program: Program) -> str:
     body = program.launches[0].body
     while len(body) == 1 and isinstance(body[0], Alloc):
         body = body[0].body
-    return "\n".join(line.split("  #")[0] for line in show_statements(body).splitlines())
+    shown = show(replace(program, launches=(replace(program.launches[0], body=body),)))
+    lines = shown[shown.index("\nlaunch ") + 1 :].splitlines()[1:]
+    return dedent("\n".join(line.split("  #")[0] for line in lines))
 
 
 def check(program: Program, count: int, arrays=DATA, sizes=None) -> Program:
@@ -121,14 +124,14 @@ def test_one_barrier_serves_several_buffers():
 def test_entry_stands_before_the_loop():
     sums = loop(I, 0, 4, put(R, 0, value=add(at(R, 0), at(S, (V + I) % 128))))
     placed = check(block(put(S, U, value=at(X, U)), put(R, 0, value=ZERO), sums, put(Y, U, value=at(R, 0))), 1)
-    assert text(placed).splitlines()[2:4] == ["barrier block", "for i in 0 .. 4:"]
+    assert text(placed).splitlines()[2:4] == ["barrier block", "for i: 0.. in 0 .. 4:"]
 
 
 def test_back_edge_stands_inside_and_serves_the_entry():
     step = put(S, U, value=at(X, (U + I) % 128)), put(R, 0, value=add(at(R, 0), at(S, V)))
     before = put(S, U, value=at(X, U)), put(R, 0, value=at(S, U))
     placed = check(block(*before, loop(I, 0, 3, *step), put(Y, U, value=at(R, 0))), 2)
-    assert text(placed).splitlines()[2:4] == ["for i in 0 .. 3:", "    barrier block"]
+    assert text(placed).splitlines()[2:4] == ["for i: 0.. in 0 .. 3:", "    barrier block"]
 
 
 def test_a_copy_loop_holds_no_barrier():
