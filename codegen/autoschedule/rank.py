@@ -66,7 +66,7 @@ class NestModel(Protocol):
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse: ...  # in floats; sizes: numbers, or `tiles.columns`
 
-    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic: ...
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic: ...  # of tiles with this demand
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named: ...
 
@@ -114,9 +114,13 @@ class RankedCandidates:
             for i, tile, part in zip(numbers, tiles, parts, strict=True)
         }
 
+    def demands(self, numbers: Sequence[int] | np.ndarray) -> ResourceUse:
+        """What candidates ask at the largest sizes."""
+        return ResourceUse(*self.table(numbers, *vars(self.demand).values()))
+
     def traffic(self, numbers: Sequence[int] | np.ndarray) -> TileTraffic:
         tiles = self.table(numbers, *self.tiles.values())
-        return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1])
+        return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1], self.demands(numbers))
 
 
 def rank_candidates(

@@ -276,7 +276,7 @@ class ContractionTemplate:
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
         return contraction_resources(self, t, sizes)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
+    def traffic(self, t: Tiles, sizes: Dict[str, Any], demand: ResourceUse) -> TileTraffic:
         return contraction_traffic(self, t, sizes)
 
     def least(self, sizes: Dict[str, int]) -> float:

@@ -197,10 +197,10 @@ class ElementwiseTemplate:
         each = self.problem.computation.value.dtype.bytes * self._each(t)
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
+    def traffic(self, t: Tiles, sizes: Dict[str, Any], demand: ResourceUse) -> TileTraffic:
         p = self.problem
         free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
-        _, splits, parts = parts_of(t["part"], sizes.get(self.split_axis, 1), free * p.computation.value.dtype.bytes)
+        *_, parts = parts_of(t["part"], sizes.get(self.split_axis, 1), free * p.computation.value.dtype.bytes)
         # each turn of the reduction reads what stands in it
         asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
         stage, passed = self._staged(t)
@@ -208,7 +208,7 @@ class ElementwiseTemplate:
         return TileTraffic(
             least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
             requested=asked + 2 * parts,
-            served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * self._blocks(t, sizes) * splits,
+            served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * demand.blocks,
             waste=1 - share,
         )
 

@@ -189,9 +189,9 @@ class PassNest:
             run=wide,
         )
 
-    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic:
-        d = self.demand(t, sizes)
-        return TileTraffic(d.dram_bytes, d.l2_bytes, d.staging * d.blocks, 1 - useful_share(sizes[self.row], t["bi"]))
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
+        waste = 1 - useful_share(sizes[self.row], t["bi"])
+        return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
 
     def _turns(self, t: Tiles, sizes: Mapping[str, Any]) -> Any:
         """Iterations of a block, on average: those that a domain leaves."""

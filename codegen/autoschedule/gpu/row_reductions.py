@@ -212,10 +212,10 @@ class RowTemplate:
         held = sum(x.bytes for p in self.problems if p.reduced for x in accumulator_types(p.computation))
         return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
+    def traffic(self, t: Tiles, sizes: Dict[str, Any], demand: ResourceUse) -> TileTraffic:
         lanes = self.machine.lanes
         rows = volume(sizes[x] for x in self.rows)
-        part, splits, parts = parts_of(t["part"], sizes[self.split_axis], rows * self.problem.computation.value.dtype.bytes)
+        part, _, parts = parts_of(t["part"], sizes[self.split_axis], rows * self.problem.computation.value.dtype.bytes)
         asked: Any = 2 * parts
         bytes_of: dict[str, Any] = {}
         for p in self.problems:
@@ -229,7 +229,7 @@ class RowTemplate:
         return TileTraffic(
             least=sum(bytes_of.values()),
             requested=asked,
-            served=self._staged(t) * (1 + t["gr"]) * self._blocks(t, sizes) * splits,
+            served=self._staged(t) * (1 + t["gr"]) * demand.blocks,
             waste=1 - useful_share(n, t["v"] * t["gr"] * lanes),
         )
 
