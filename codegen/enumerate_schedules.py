@@ -111,11 +111,7 @@ def _best_first(options: Sequence[Sequence[Candidate]]) -> Iterator[tuple[Candid
 
 def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
     """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
-
-    def open_(lines: Lines) -> bool:
-        return any(is_open_line(x) or open_(getattr(x, "block", None) or ()) for x in lines)
-
-    if not schedule.lines or open_(schedule.lines):
+    if not schedule.lines or any(map(is_open_line, syntax.all_lines(schedule.lines))):
         return True
     return lacks_compute(schedule.lines, device.memories[0].name, getattr(module, "strategies", None))
 

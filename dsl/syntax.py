@@ -6,6 +6,7 @@ resolved: names are strings, sizes are expressions. Shapes of the four declarati
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .expression_nodes import Access as Access
@@ -311,6 +312,23 @@ class AutoLine(Node):
 
 
 Line = Tile | Move | Keep | Inline | Fuse | Compute | Apply | Param | AutoLine
+
+
+def block_of(line: Line) -> tuple[Line, ...]:
+    """The lines that are nested in a line."""
+    return line.block or () if isinstance(line, Move | Keep) else ()
+
+
+def all_lines(lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines, and those that are nested in each, in the order of the text."""
+    for line in lines:
+        yield line
+        yield from all_lines(block_of(line))
+
+
+def tensors_of(line: Line) -> tuple[str, ...]:
+    """The tensors that a line moves or keeps."""
+    return (line.tensor,) if isinstance(line, Move) else line.tensors if isinstance(line, Keep) else ()
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def vectors(
         _note_idle_vectors(ctx, lines, why)
         return lines
     for x in lines:
-        _note_idle_vectors(ctx, getattr(x, "block", None) or (), "in a block, tiles go to lanes by a line of their own")
+        _note_idle_vectors(ctx, syntax.block_of(x), "in a block, tiles go to lanes by a line of their own")
         if isinstance(x, syntax.Move | syntax.Keep):
             _note_idle_vectors(ctx, (replace(x, block=None),), "accesses are as wide as addresses allow without it")
     dealt = max((n for n, x in enumerate(lines) if _deals((x,))), default=-1)
@@ -136,21 +136,16 @@ def vectors(
 
 def _note_idle_vectors(ctx: LoweringContext, lines: Iterable[syntax.Line], why: str) -> None:
     """A note on each `vector` that makes no vectors."""
-    for x in lines:
+    for x in syntax.all_lines(lines):
         m = modifier(x, "vector")
         if m is not None and x.span is not None:
             ctx.note(f"line {x.span.line}, `{format_node(m).strip()}`: {why}")
-        _note_idle_vectors(ctx, getattr(x, "block", None) or (), why)
 
 
 def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
     """Whether a line, or one of a block, distributes over units (of this level)."""
-    return any(
-        x.level is not None and level in (None, x.level)
-        if isinstance(x, syntax.Tile)
-        else _deals(getattr(x, "block", None) or (), level)
-        for x in lines
-    )
+    tiles = (x for x in syntax.all_lines(lines) if isinstance(x, syntax.Tile))
+    return any(x.level is not None and level in (None, x.level) for x in tiles)
 
 
 def _instr(ctx: LoweringContext, computations: tuple[Computation, ...], line: syntax.Line) -> syntax.Line:

@@ -12,6 +12,7 @@ from ...dsl.errors.schedule import NotComputed
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
+from ...dsl.syntax import all_lines, tensors_of
 from ...dsl.types import TYPES
 from ...dsl.values import Load, loads, transform
 from ..lower.lowering_context import LoweringContext
@@ -144,10 +145,10 @@ def launches_of(
     outer = device.memories[0].name
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x) and not isinstance(x, syntax.Inline))
-    said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
+    said = frozenset(t for x in all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
-    kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
-    moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
+    kept = frozenset(t for x in all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
+    moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
     kept |= joined_intermediates(op, device, lines) if joined is None else joined
     if _keeps_for_completion(device, lines):
@@ -190,11 +191,11 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         try:
             return group_launches(op, kept, apart, staged)
         except CircularLaunches as error:
-            line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(_tensors_of(x))), None)
+            line = next((x for x in all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
             if line is None:
                 kept, staged = kept - error.tensors, staged - error.tensors
                 continue
-            name = min(error.tensors.intersection(_tensors_of(line)))
+            name = min(error.tensors.intersection(tensors_of(line)))
             raise NotComputed(
                 f"`{name}` cannot be computed in the launch of all its readers: one of them needs a result of another launch,"
                 " which needs this one",
@@ -211,12 +212,12 @@ def without_second_names(op: Op) -> Op:
 
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    named = frozenset(t for x in _all_lines(lines) for t in _tensors_of(x))
+    named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
         named |= materialise_operands(name_factors(op), device) | squared_factor_names(op)
         rest = tuple(x for x in lines if not _has_own_launch(device, x))
-        moved = frozenset(x.tensor for x in _all_lines(rest) if isinstance(x, syntax.Move))
+        moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
         named |= made - _factors_of_moved(name_factors(op, made), made, moved) if moved else made
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
@@ -253,24 +254,12 @@ def _launch_blocks(device: Device, lines: tuple) -> dict[str, tuple]:
 def _keeps_for_completion(device: Device, lines: tuple) -> bool:
     """May completion keep intermediates? The main launch is open, and keeps none by a line of the author's."""
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
-    return is_all_open(lines) or (_filled_in(rest) and not any(isinstance(x, syntax.Keep) for x in _all_lines(rest)))
+    return is_all_open(lines) or (_filled_in(rest) and not any(isinstance(x, syntax.Keep) for x in all_lines(rest)))
 
 
 def _filled_in(lines: tuple) -> bool:
     """May completion keep what the author's lines do not mention?"""
     return any(isinstance(x, syntax.AutoLine) for x in lines)
-
-
-def _all_lines(lines: tuple):
-    for x in lines:
-        yield x
-        if isinstance(x, (syntax.Move, syntax.Keep)) and x.block:
-            yield from _all_lines(x.block)
-
-
-def _tensors_of(line: syntax.Line) -> tuple[str, ...]:
-    """The tensors that a line keeps or moves."""
-    return line.tensors if isinstance(line, syntax.Keep) else (line.tensor,) if isinstance(line, syntax.Move) else ()
 
 
 def _main(groups, kept: frozenset[str], moved: set[str]) -> tuple[Computation, ...] | None:

@@ -94,7 +94,7 @@ def _sizes(lines: tuple[syntax.Line, ...], single: frozenset[str]) -> list[Choic
             for a in line.axes:
                 if a.every is None and isinstance(a.size, syntax.Num) and (a.size.value > 1 or a.index in single):
                     found[a.index, int(a.size.value)] = None
-        for x in _sizes(getattr(line, "block", None) or (), frozenset()):
+        for x in _sizes(syntax.block_of(line), frozenset()):
             found[x] = None
     return list(found)
 

@@ -13,8 +13,6 @@ It knows only the program, not how it was made. It does not warn of the compiler
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...dsl import syntax
 from ...dsl.errors.warning import Caution
 from ...dsl.source import Span
@@ -27,7 +25,7 @@ from .typical_block import typical_block
 
 def lint(program: Program, decl: syntax.ScheduleDecl) -> list[Caution]:
     """The warnings of a program compiled by a schedule, in the order of its lines; each is said once a line."""
-    mine = tuple(_spans(decl.lines))
+    mine = tuple(x.span for x in syntax.all_lines(decl.lines))
     found: list[tuple[Span | None, Caution]] = list(excess_registers(program, mine))
     for launch in program.launches:
         block = typical_block(program, launch)
@@ -41,9 +39,3 @@ def lint(program: Program, decl: syntax.ScheduleDecl) -> list[Caution]:
         caution.span = span or decl.span
         out.setdefault((caution.id, caution.span), caution)
     return sorted(out.values(), key=lambda c: c.span.start if c.span else -1)
-
-
-def _spans(lines: tuple[syntax.Line, ...]) -> Iterator[Span]:
-    for line in lines:
-        yield line.span
-        yield from _spans(getattr(line, "block", None) or ())

@@ -8,7 +8,7 @@ SPILL        registers beyond the register file are a note if the compiler of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...dsl import syntax
@@ -183,14 +183,8 @@ def _whose(peak: MemoryPeak, lines: tuple) -> str:
 
 def _tensor(b: Buffer, lines: tuple) -> str:
     """The tensor that a buffer holds a tile of, as the schedule calls it."""
-    names = {t for x in _all(lines) for t in ((x.tensor,) if isinstance(x, syntax.Move) else getattr(x, "tensors", ()))}
+    names = {t for x in syntax.all_lines(lines) for t in syntax.tensors_of(x)}
     return next((t for t in sorted(names, key=len, reverse=True) if b.name.startswith(t.lower())), b.name)
-
-
-def _all(lines: tuple) -> Iterator[syntax.Line]:
-    for x in lines:
-        yield x
-        yield from _all(getattr(x, "block", None) or ())
 
 
 def _exceeded(peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
@@ -302,7 +296,7 @@ def _check_units(device: Device, launch: Launch, lines: tuple, at: Span | None, 
 
 
 def _too_many(what: str, limit: str, level: str, lines: tuple, at: Span | None) -> TooManyUnits:
-    tile = next((x for x in _all(lines) if isinstance(x, syntax.Tile) and x.level == level), None)
-    tile = tile or next((x for x in _all(lines) if isinstance(x, syntax.Tile) and x.level is not None), None)
+    tile = next((x for x in syntax.all_lines(lines) if isinstance(x, syntax.Tile) and x.level == level), None)
+    tile = tile or next((x for x in syntax.all_lines(lines) if isinstance(x, syntax.Tile) and x.level is not None), None)
     span = tile.span if tile is not None else at
     return TooManyUnits(f"{what}; {limit}", span or at, help="larger tiles take fewer units")

@@ -67,7 +67,7 @@ def _check_levels(device: Device, lines: Iterable[syntax.Line], into: syntax.Til
                 mistake.note = f"{where} it comes `{format_node(other).strip()}`, which was filled in"
             mistake.span = author_of(mistake.span, above)
             raise mistake
-        _check_levels(device, getattr(line, "block", None) or (), into, above, now)
+        _check_levels(device, syntax.block_of(line), into, above, now)
 
 
 class _Names:

@@ -20,7 +20,7 @@ def required_names(lines: Sequence[syntax.Line], strategies: Mapping[str, syntax
                     found.add(level)
                 case syntax.Move() | syntax.Keep():
                     found |= set() if line.memory is None else {line.memory}
-                    todo.append(line.block or ())
+                    todo.append(syntax.block_of(line))
                 case syntax.Apply():
                     # What is passed may be the name of a level, of a memory, or of something else.
                     found |= {a.id for a in (*line.args, *(v for _, v in line.named)) if isinstance(a, syntax.Name)}

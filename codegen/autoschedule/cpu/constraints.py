@@ -150,8 +150,7 @@ def _slots(way: Lines) -> tuple[tuple[Slot, ...], dict[str, int]]:
                 at |= {f"{n} {a.index}": constant_size(a.size) or 1 for a in line.axes}
                 slot = replace(slot, level=line.level, axes=tuple((a.index, f"{n} {a.index}") for a in line.axes))
             case syntax.Move() | syntax.Keep():
-                about = (line.tensor,) if isinstance(line, syntax.Move) else line.tensors
-                slot = replace(slot, level=line.memory, about=about)
+                slot = replace(slot, level=line.memory, about=syntax.tensors_of(line))
             case syntax.Fuse():  # lines below speak of what it makes
                 slot = replace(slot, about=(line.name, *line.indices), needed=True)
             case syntax.Compute():
