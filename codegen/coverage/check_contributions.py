@@ -16,14 +16,12 @@ from ..ir.program import Program
 from ..verify.exactly_once import check_once
 from ..verify.field_elements import ValueBudgetExceeded
 from .accesses import Access, accesses
-from .locate import located, spans
+from .locate import listed, located, spans
 from .prove_contributions import unproven_results
 from .prove_coverage import Prover
 from .symbolic_domain import LaunchDomains
 
 VALUES = 1 << 18  # values: that are made for a program, up to a tenth of a second [limit]
-
-_NAMED = 4  # results: that a remark names [limit]
 
 
 def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
@@ -72,8 +70,7 @@ def _unproven(program: Program, op: Op) -> dict[str, list[Access]]:
 
 
 def _remark(results: list[str], checked: list[Instance], large: Instance | None) -> str:
-    more = len(results) - _NAMED
-    named = ", ".join(f"`{r}`" for r in results[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    named = listed(results)
     if not checked:
         why = "there are no small sizes" if large is None else f"there are too many points to count at {large}"
         return f"{named}: not decided: there is no proof, and {why}"

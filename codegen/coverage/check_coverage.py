@@ -17,11 +17,9 @@ from ..analysis.instances import Instance, derived_sizes, few_instances
 from ..ir.program import Program
 from .element_coverage import Coverage, UncoveredElement
 from .index_sets import PointBudget
-from .locate import located, spans
+from .locate import listed, located, spans
 
 POINTS = 1 << 17  # points: that are enumerated for a program, some hundredths of a second [limit]
-
-_NAMED = 4  # buffers: that a remark names [limit]
 
 
 def check_coverage(program: Program, op: Op, schedule: Span | None) -> str:
@@ -56,15 +54,10 @@ def _remark(checked: dict[str, list[Instance]]) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for n, sizes in checked.items():
         groups.setdefault(tuple(map(str, sizes)), []).append(n)
-    return "; ".join(f"{_listed(buffers)}: {_where(sizes)}" for sizes, buffers in groups.items())
+    return "; ".join(f"{listed(buffers)}: {_where(sizes)}" for sizes, buffers in groups.items())
 
 
 def _where(sizes: Sequence[str]) -> str:
     if not sizes:
         return "not proven, and checked at no sizes"
     return f"elements checked at {' and at '.join(sizes)}, not proven for all sizes"
-
-
-def _listed(buffers: Sequence[str]) -> str:
-    more = len(buffers) - _NAMED
-    return ", ".join(f"`{b}`" for b in buffers[:_NAMED]) + (f" and {more} more" if more > 0 else "")

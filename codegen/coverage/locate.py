@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...dsl.errors.base import Label, UserError
 from ...dsl.op import Op
@@ -11,6 +11,14 @@ from ..schedule.synthetic_spans import is_filled_in
 from .accesses import Access, Guard
 
 _HELP = "another tile or level on this line, or a schedule without it, may be right. Please report it, with the text"
+
+_NAMED = 4  # buffers: that a remark names [limit]
+
+
+def listed(buffers: Sequence[str]) -> str:
+    """The first of them by name, and the number of the others."""
+    more = len(buffers) - _NAMED
+    return ", ".join(f"`{b}`" for b in buffers[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def located(kind: type[UserError], text: str, spans: Iterable[Span], op: Op, schedule: Span | None) -> UserError:

@@ -18,6 +18,12 @@ def instr_name(instr: Instr) -> str:
     return f"i__{instr.name}"
 
 
+def instr_heading(instr: Instr) -> str:
+    """Its name, and the types and shapes of its operands, for people."""
+    roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
+    return f"{instr.name} ({roles})"
+
+
 def element_coords(piece: Piece) -> list[tuple[Expr, ...]]:
     """The coordinates of each element of an operand."""
     c = piece.coords

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ...dsl.device import Operand
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
-from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, Store, Wait
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
 from .atomic_stores import store_atomic
 from .c.c_expr import COMPARE
 from .c.c_tree import Block, Comment, Declaration, Directive, ExprStatement, Statement
@@ -366,10 +367,16 @@ class StatementPrinter:
         if ctx.in_lane:
             raise InternalError(f"{s.instr} stands in divergent control flow, but all lanes share its operands")
         args: list[str] = []
+        after: list[Statement] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
-            args += operand_arguments(ctx, piece, operand)
+            args += self._arguments(piece, operand, after)
         ctx.need(f"instr:{instr.name}", "", True)
-        ctx.text.add(ExprStatement(f"{instr_name(instr)}({', '.join(args)})"))
+        for one in (ExprStatement(f"{instr_name(instr)}({', '.join(args)})"), *after):
+            ctx.text.add(one)
+
+    def _arguments(self, piece: Piece, operand: Operand, after: list[Statement]) -> list[str]:
+        """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
+        return operand_arguments(self.ctx, piece, operand)
 
 
 def _printable(text: str) -> str:

@@ -34,7 +34,7 @@ from ..c.index_printer import IndexPrinter
 from ..c.templates import environment
 from ..c.text_builder import Around, SourceText
 from ..emission_context import EmissionContext
-from ..instr_operands import instr_name
+from ..instr_operands import instr_heading, instr_name
 from ..lane_analysis import analyse_lanes, has_lane, sub_vector_count
 from ..statements import StatementPrinter
 from ..streaming_stores import fence
@@ -263,7 +263,7 @@ class Printer:
         if emit is None:
             raise NoEmittedText(f"`{instr.name}` has no text for C++", instr.span, help="add `emit cpp:` to the instruction")
         params = self._parameters(instr, need.lanes)
-        what = " ".join(_line_of(instr).split())
+        what = " ".join(instr_heading(instr).split())
         body = indent(dedent(emit).strip("\n"), "    ")
         text = f"// {what}\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
         return text + self._put(instr, need.lanes) if need._replace(name=f"put:{instr.name}") in self.needs else text
@@ -365,8 +365,3 @@ def _element(b: Buffer) -> str:
 
 def _comment(line: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in line).rstrip("\\ ")
-
-
-def _line_of(instr: Instr) -> str:
-    roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
-    return f"{instr.name} ({roles})"

@@ -22,7 +22,7 @@ from ..c.c_expr import ELEMENTS, Helper, storage
 from ..c.c_text import INDENT
 from ..gpu.instr_wrapper import RegisterOperand, register_operand
 from ..gpu.simt_statements import DialectSpelling, GpuIndex
-from ..statements import instr_name
+from ..instr_operands import instr_heading, instr_name
 from .instr_semantics import InstrOp, OpText, guard_of, instr_op, subscripts
 
 _SITE = "__builtin_return_address(0)"  # of the call, in the kernel
@@ -62,8 +62,7 @@ def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSp
     given = [_given(o, device) for o in instr.operands]
     op = instr_op(instr, device)
     own = instr_name(instr)
-    roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
-    lines = [f"// {instr.name} ({roles}){f', of {units} threads' if units > 1 else ''}"]
+    lines = [f"// {instr_heading(instr)}{f', of {units} threads' if units > 1 else ''}"]
     lines += [f"struct {own}__given {{", *(INDENT + g.members() for g in given), "};"]
     lines += _run(instr, units, device, spelling, needs, given, op)
     lines.append(f'static const EmInstr {own}__instr = {{"{instr.name}", {units}, {own}__run}};')

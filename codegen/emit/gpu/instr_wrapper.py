@@ -20,7 +20,7 @@ from ...ir.program import Program
 from ...ir.tile_ir import Call
 from ...ir.tile_visitors import statements
 from ..c.c_expr import ELEMENTS, storage
-from ..instr_operands import instr_name
+from ..instr_operands import instr_heading, instr_name
 
 _WHOLE = ("f64", "f32", "i64", "i32")
 
@@ -71,7 +71,6 @@ def instr_text(what: ExecutedInstr, dialect: str) -> str:
     if emit is None:
         help = f"add `emit {dialect}:` to the instruction"
         raise NoEmittedText(f"`{instr.name}` has no text for {dialect}", instr.span, help=help)
-    roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
     params = []
     for o in instr.operands:
         name = o.name.lower()
@@ -81,4 +80,4 @@ def instr_text(what: ExecutedInstr, dialect: str) -> str:
         r = register_operand(o, extents.get(o.name, 1))
         params.append(r.parameter(name, o.role))
     body = indent(dedent(emit).strip("\n"), "    ")
-    return f"// {instr.name} ({roles})\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
+    return f"// {instr_heading(instr)}\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"

@@ -28,7 +28,7 @@ from ..c.text_builder import TextScope
 from ..c.unrolling import trip_count, unroll_factor
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
-from ..instr_operands import element_coords, instr_name
+from ..instr_operands import element_coords
 from ..lane_analysis import LaneRegister
 from ..load_store import load
 from ..statements import StatementPrinter
@@ -225,17 +225,6 @@ class GpuBody(StatementPrinter):
 
     # ------------------------------------------------------------ instructions
 
-    def _call(self, s: Call) -> None:
-        ctx, instr = self.ctx, self._instrs[s.instr]
-        args: list[str] = []
-        after: list[Statement] = []
-        for piece, operand in zip(s.pieces, instr.operands, strict=True):
-            args.append(self._passed(piece, operand, after))
-        ctx.need(f"instr:{instr.name}", "", True)
-        ctx.text.add(ExprStatement(f"{instr_name(instr)}({', '.join(args)})"))
-        for one in after:
-            ctx.text.add(one)
-
     def _commit(self, s: Commit) -> None:
         self.ctx.need(f"m_commit_{s.kind}")
         self.ctx.text.add(ExprStatement(f"m_commit_{s.kind}()"))
@@ -244,15 +233,14 @@ class GpuBody(StatementPrinter):
         self.ctx.need(f"m_wait_{s.kind}")
         self.ctx.text.add(ExprStatement(f"m_wait_{s.kind}<{s.pending}>()"))
 
-    def _passed(self, piece: Piece, o: Operand, after: list[Statement]) -> str:
-        """An operand as an argument; `after`: the stores of results that cannot be passed by reference."""
-        ctx = self.ctx
+    def _arguments(self, piece: Piece, operand: Operand, after: list[Statement]) -> list[str]:
+        ctx, o = self.ctx, operand
         if o.memory not in register_memories(ctx.program.device):
-            return pointer_text(ctx, piece.buffer, piece.coords)
+            return [pointer_text(ctx, piece.buffer, piece.coords)]
         r = register_operand(o, piece.extent)
         register = ctx.lanes.registers.get(piece.buffer)
         if register is not None and r.kind == ctx.register_type(register.buffer, False) and _adjacent(register, r.count):
-            return ctx.registers_of(piece.buffer, piece.coords, r)
+            return [ctx.registers_of(piece.buffer, piece.coords, r)]
         elements = element_coords(piece)
         words = [elements[i : i + r.share] for i in range(0, piece.extent, r.share)]
         cells = [[load(ctx, piece.buffer, p)[0] for p in word] for word in words]
@@ -264,7 +252,7 @@ class GpuBody(StatementPrinter):
         if o.role != "input":
             for w, texts in enumerate(cells):
                 after += [Assign(cell, self._unpacked(f"{t}[{w}]", i, r, o.dtype)) for i, cell in enumerate(texts)]
-        return t
+        return [t]
 
     def _word(self, r: RegisterOperand, texts: list[str], dtype: DType) -> str:
         """Elements as one variable of an operand."""
