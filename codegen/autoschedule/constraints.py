@@ -50,7 +50,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedLine:
     """A line of the author's in a slot. No line: the candidate's. No slot: it stands where the nest has none like it."""
 
     slot: Slot | None
@@ -58,7 +58,7 @@ class Placed:
 
 
 Named = Mapping[str, tuple[syntax.Line, ...]]  # a candidate's lines by the slot's name
-Placement = tuple[Placed, ...]
+Placement = tuple[PlacedLine, ...]
 
 
 def placements(
@@ -74,23 +74,23 @@ def placements(
     """
     if not lines:
         if opened or not any(s.needed for s in slots):
-            yield tuple(map(Placed, slots)) if opened else ()
+            yield tuple(map(PlacedLine, slots)) if opened else ()
         return
     line, *below = lines
     if isinstance(line, syntax.AutoLine):
         yield from placements(device, slots, below, alone, True)
         return
     for n, slot in enumerate((*slots, None)):
-        above = tuple(map(Placed, slots[:n])) if opened else ()
+        above = tuple(map(PlacedLine, slots[:n])) if opened else ()
         if (opened or n == 0) and alone(line):
-            yield from ((*above, Placed(None, line), *x) for x in placements(device, slots[n:], below, alone))
+            yield from ((*above, PlacedLine(None, line), *x) for x in placements(device, slots[n:], below, alone))
         if slot is not None and suits(device, slot, line):
             before, after = _rest(slot, line)
             moves = [
                 s for s in slots[:n] if slot.kind is s.kind is syntax.Move and s.level == slot.level and not opened
             ]  # MOVES
             if opened or not any(s.needed for s in slots[:n] if s not in moves):
-                own = (*above, *(map(Placed, before) if opened else ()), Placed(slot, line))
+                own = (*above, *(map(PlacedLine, before) if opened else ()), PlacedLine(slot, line))
                 yield from ((*own, *x) for x in placements(device, (*after, *moves, *slots[n + 1 :]), below, alone))
 
 
@@ -142,26 +142,26 @@ def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -
 class ParsedConstraints:
     """The author's lines in a nest's slots, the sizes that they fix, and those that `auto` leaves open, by name."""
 
-    placed: Placement
+    placement: Placement
     fixed: Mapping[str, int]
     auto_sizes: frozenset[str]
 
 
 def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> ParsedConstraints | None:
     """The first placement of the author's lines whose sizes go together; None where there is none."""
-    for placed in placements(device, slots, lines):
-        fixed = _fixed_sizes(placed)
+    for placement in placements(device, slots, lines):
+        fixed = _fixed_sizes(placement)
         if fixed is not None:
-            there = {x.slot.name for x in placed if x.slot is not None}
+            there = {x.slot.name for x in placement if x.slot is not None}
             absent = {name: n for s in slots if s.name not in there for name, n in s.absent}
-            return ParsedConstraints(placed, absent | fixed, frozenset(_auto_sizes(placed)))
+            return ParsedConstraints(placement, absent | fixed, frozenset(_auto_sizes(placement)))
     return None
 
 
-def _fixed_sizes(placed: Placement) -> dict[str, int] | None:
+def _fixed_sizes(placement: Placement) -> dict[str, int] | None:
     """None where two lines differ in one."""
     fixed: dict[str, int] = {}
-    for slot, line in _tiles(placed):
+    for slot, line in _tiles(placement):
         names = dict(slot.axes)
         buffers, n = slot.pipeline
         for m in line.modifiers:
@@ -173,36 +173,34 @@ def _fixed_sizes(placed: Placement) -> dict[str, int] | None:
     return fixed
 
 
-def _auto_sizes(placed: Placement) -> Iterator[str]:
-    for slot, line in _tiles(placed):
+def _auto_sizes(placement: Placement) -> Iterator[str]:
+    for slot, line in _tiles(placement):
         yield from (
             name for i, name in slot.axes for a in line.axes if a.index == i and name and isinstance(a.size, syntax.Auto)
         )
 
 
-def _tiles(placed: Placement) -> Iterator[tuple[Slot, syntax.Tile]]:
-    return ((x.slot, x.line) for x in placed if x.slot is not None and isinstance(x.line, syntax.Tile))
+def _tiles(placement: Placement) -> Iterator[tuple[Slot, syntax.Tile]]:
+    return ((x.slot, x.line) for x in placement if x.slot is not None and isinstance(x.line, syntax.Tile))
 
 
 # ---------------------------------------------------------------- lines
 
 
-def merged_lines(placed: Placement, chosen: Named, at: Mapping[str, int]) -> Iterator[tuple[Placed, syntax.Line]]:
+def merged_lines(placement: Placement, chosen: Named, at: Mapping[str, int]) -> Iterator[tuple[PlacedLine, syntax.Line]]:
     """The author's lines with the candidate's sizes in place of `auto`, and its lines where that stands, each with its place.
 
     chosen   the candidate's lines      at   its sizes
     """
-    written = {x.slot.name for x in placed if x.slot is not None and x.line is not None}
-    last = {
-        x.slot.name: x for x in placed if x.slot is not None
-    }  # a slot that may stand in two places is taken at the later one
-    for x in placed:
+    written = {x.slot.name for x in placement if x.slot is not None and x.line is not None}
+    last = {x.slot.name: x for x in placement if x.slot is not None}
+    for x in placement:
         theirs = chosen.get(x.slot.name, ()) if x.slot is not None else ()
         if x.line is not None:
             yield x, _filled(x.line, (*theirs, line_of(x.slot, at))) if x.slot is not None else x.line
         elif x.slot is not None and x.slot.part:
             yield from ((x, line) for line in _part(theirs, x.slot))
-        elif x.slot is not None and x.slot.name not in written and last[x.slot.name] is x:
+        elif x.slot is not None and x.slot.name not in written and last[x.slot.name] is x:  # the later of two places
             yield from ((x, line) for line in theirs)
 
 

@@ -316,5 +316,5 @@ def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUT
 def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:
     """A candidate as lines, the author's among them."""
     at = r.tile(i)
-    merged = merged_lines(r.written.placed, r.nest.lines(at, r.sizes[-1]), at)
+    merged = merged_lines(r.written.placement, r.nest.lines(at, r.sizes[-1]), at)
     return (*_heads(lines)[0], *(line for _, line in merged))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..abi import arguments, symbol
 from ..ir.program import Program
 from ..name_mangling import NameSupply, mangle
-from .c.c_expr import ELEMENTS, storage
+from .c.c_expr import pointer_type
 from .c.templates import environment
 
 _STREAMS = {"cuda": "cudaStream_t", "hip": "hipStream_t"}
@@ -21,10 +21,7 @@ def header(program: Program, dialect: str, target: str, version: str) -> str:
     tensors = arguments(program)
     spoken = [names.fresh(b.name) for b in tensors]
     sizes = [names.fresh(v.name) for v in program.dims]
-    pointers = [
-        f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}* {n}"
-        for b, n in zip(tensors, spoken, strict=True)
-    ]
+    pointers = [f"{pointer_type(b)} {n}" for b, n in zip(tensors, spoken, strict=True)]
     shown = [f"{b.name}: {b.dtype}[{', '.join(map(str, b.shape))}]" for b in tensors]
     ins = [s for s, b in zip(shown, tensors, strict=True) if b.kind == "input"]
     outs = [s for s, b in zip(shown, tensors, strict=True) if b.kind != "input"]

@@ -4,7 +4,7 @@
 
 The walk over launches (`statements`, `value_printer`, `load_store`) is shared; a dialect realises levels, prints the text
 around a launch, and defines the helper functions that it needs. A dialect is a module with a class
-`Printer(program, serial_when)`.
+`Printer(program, serial_when)`, a `ProgramPrinter`.
 """
 
 from __future__ import annotations

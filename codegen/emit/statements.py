@@ -14,6 +14,7 @@ from ...dsl.values import Load
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
 from .atomic_stores import store_atomic
 from .c.c_expr import COMPARE
+from .c.c_text import printable
 from .c.c_tree import Block, Comment, Declaration, Directive, ExprStatement, Statement
 from .c.c_tree import For as CFor
 from .c.c_tree import If as CIf
@@ -112,7 +113,7 @@ class StatementPrinter:
             self._shown.add(at)
             # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
             said = span.said or " ".join(span.text.split("\n")[0].split("#")[0].split())
-            self.ctx.text.add(Comment(_printable(said.removesuffix(":"))))
+            self.ctx.text.add(Comment(printable(said.removesuffix(":"))))
 
     # ------------------------------------------------------------ loops and names
 
@@ -377,9 +378,3 @@ class StatementPrinter:
     def _arguments(self, piece: Piece, operand: Operand, after: list[Statement]) -> list[str]:
         """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
         return operand_arguments(self.ctx, piece, operand)
-
-
-def _printable(text: str) -> str:
-    """One line that a comment can hold: no line splice at its end, nothing unprintable."""
-    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-    return text.rstrip("\\ ").replace("??/", "? ?/")

@@ -25,7 +25,7 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ...schedule.build_tree import constant_size
 from ...schedule.candidate import Candidate, Cost, Lines
-from ..constraints import Placed, Slot, merged_lines, placements
+from ..constraints import PlacedLine, Slot, merged_lines, placements
 from ..line_builders import resize_panels, without_auto
 from .matmul import blockings, lines_of, sample_problem
 from .nest_space import describe_tiles, nest_schedules
@@ -78,12 +78,12 @@ def _completions(
     for way in dict.fromkeys((nest, _joined(nest))):
         slots, at = _slots(way)
         chosen = {slot.name: (line,) for slot, line in zip(slots, way, strict=True)}
-        for placed in placements(ctx.device, slots, lines, _may_stand_alone):
-            merged = list(merged_lines(placed, chosen, at))
+        for placement in placements(ctx.device, slots, lines, _may_stand_alone):
+            merged = list(merged_lines(placement, chosen, at))
             fitted = _fitted(merged, at)
             if _is_sound(ctx, computations, fitted):
                 kept = sum(_weight(line) for x, line in merged if x.slot is not None)
-                yield sum(map(_weight, way)) - kept + sum(x.slot is None for x in placed), fitted
+                yield sum(map(_weight, way)) - kept + sum(x.slot is None for x in placement), fitted
 
 
 def _weight(line: syntax.Line) -> int:
@@ -169,7 +169,7 @@ def _may_stand_alone(line: syntax.Line) -> bool:
 # ---------------------------------------------------------------- FITTED
 
 
-def _fitted(merged: Sequence[tuple[Placed, syntax.Line]], at: dict[str, int]) -> Lines:
+def _fitted(merged: Sequence[tuple[PlacedLine, syntax.Line]], at: dict[str, int]) -> Lines:
     lines = [line for _, line in merged]
     within: dict[str, int] = {}
     changed: dict[tuple[str, int], int] = {}
@@ -207,7 +207,7 @@ def _fitted(merged: Sequence[tuple[Placed, syntax.Line]], at: dict[str, int]) ->
     return tuple(replace(x, modifiers=resize_panels(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)
 
 
-def _wrote(place: Placed, index: str) -> bool:
+def _wrote(place: PlacedLine, index: str) -> bool:
     """Did the author write the size of an index?"""
     axes = place.line.axes if isinstance(place.line, syntax.Tile) else ()
     return any(a.index == index and isinstance(a.size, syntax.Num) for a in axes)

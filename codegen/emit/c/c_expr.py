@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....dsl.types import TYPES, DType
+from ...ir.tile_ir import Buffer
 from .c_tree import Binary
 
 TERNARY = 0  # precedence: of C operators, the order alone counts [fact: C]
@@ -85,6 +86,11 @@ _STORAGE = {"tf32": "f32", "bf16": "u16", "f16": "u16", "f8e4m3": "u8", "f8e5m2"
 def storage(dtype: DType) -> str:
     """The plain element that memory holds: f16 and bf16 are u16, f8 and bool u8, i4 i8, tf32 f32."""
     return _STORAGE.get(dtype.name, dtype.name)
+
+
+def pointer_type(b: Buffer) -> str:
+    """Of the elements of a buffer, which are only read in an input."""
+    return f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
 
 
 def is_converted(dtype: DType) -> bool:

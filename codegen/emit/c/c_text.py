@@ -35,6 +35,12 @@ class PrintedLine(NamedTuple):
     span: Span | None
 
 
+def printable(text: str) -> str:
+    """One line that a comment can hold: no line splice at its end, nothing unprintable."""
+    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return text.rstrip("\\ ").replace("??/", "? ?/")
+
+
 def print_statements(stmts: Sequence[Statement]) -> list[PrintedLine]:
     out: list[PrintedLine] = []
     _print(stmts, "", out)

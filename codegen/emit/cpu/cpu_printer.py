@@ -18,19 +18,18 @@ from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import CannotMeet
 from ....dsl.errors.target import NoEmittedText
 from ....dsl.index.expr import Expr, Var
-from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
+from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments
 from ...analysis.register_buffers import is_register, register_memories
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
-from ...name_mangling import NameSupply, mangle
+from ...name_mangling import mangle
 from ...targets import MACHINES, NATIVE
-from ..c.c_expr import ELEMENTS, SUM, Helper, storage
-from ..c.c_text import PrintedLine, print_statements, printed_spans
+from ..c.c_expr import ELEMENTS, SUM, Helper, pointer_type, storage
+from ..c.c_text import print_statements
 from ..c.c_tree import Declaration, ExprStatement, For, Statement, all_mentioned
-from ..c.index_printer import IndexPrinter
+from ..c.program_printer import ProgramPrinter
 from ..c.templates import environment
 from ..c.text_builder import Around, SourceText
 from ..emission_context import EmissionContext
@@ -79,32 +78,19 @@ def plan_cpu_launch(program: Program, launch: Launch) -> CpuLaunchPlan:
     return CpuLaunchPlan(tuple(loops), threads, lanes)
 
 
-class Printer:
-    """One program. Fields of the arguments' struct are named once; launches use the same names for their locals."""
+class Printer(ProgramPrinter):
+    """One program in C++. Names of tensors and sizes are fields of the arguments' struct as well."""
 
     def __init__(self, program: Program, serial_when: tuple[Expr, ...] = ()) -> None:
-        self.program = program
+        super().__init__(program)
         self.serial_when = serial_when
-        self.needs: dict[Helper, None] = {}
-        self.names = NameSupply()
-        self.names.fresh(symbol(program))
-        self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
-        self.size = {v.name: self.names.fresh(v.name) for v in program.call_sizes}
         kept = [b for b in program.buffers if b.kind == "workspace"]
         self.kept = [ArenaSlot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
         self.slots: list[ArenaSlot] = []
         self.threaded = False
-        self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each launch: the line above it, and its lines
-        self.plain = IndexPrinter(lambda v: f"call.{self.size[v.name]}", self.index_need)
-        self.on_dims = IndexPrinter(self._size_name, self.index_need)
 
-    def _size_name(self, v: Var) -> str:
-        if v.name not in self.size:
-            raise InternalError(f"the size of a buffer depends on {v}, which the call does not know")
-        return f"call.{self.size[v.name]}"
-
-    def index_need(self, name: str) -> None:
-        self.needs[Helper(name)] = None
+    def size_name(self, v: Var) -> str:
+        return f"call.{super().size_name(v)}"
 
     # ------------------------------------------------------------ launches
 
@@ -117,13 +103,9 @@ class Printer:
         if lane is not None and (body := sink_divergent_guards(launch.body, lanes.varying)) != launch.body:
             launch = replace(launch, body=body)
             lanes = analyse_lanes(program, launch, lane, width, shares)
-        text = SourceText(lambda v: self._outside(v, text, plan), self.index_need)
-        for name in (*self.field.values(), *self.size.values()):
-            text.names.fresh(name)
-        text.constants = set(program.call_sizes)
+        text = self.new_text(program, lambda v: self._outside(v, text, plan))
         ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
-        for b in program.buffers:
-            ctx.emitted_names[b.name] = self.field[b.name]
+        ctx.emitted_names.update(self.field)
         ctx.known.values.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
         slots = self._slots(launch, plan)
         body = StatementPrinter(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
@@ -169,8 +151,7 @@ class Printer:
         raise InternalError(f"the variable {v} is not bound")
 
     def _base(self, b: Buffer) -> Declaration:
-        const = "const " if b.kind == "input" else ""
-        return Declaration(f"{const}{_element(b)}*", self.field[b.name], f"args->{self.field[b.name]}")
+        return Declaration(pointer_type(b), self.field[b.name], f"args->{self.field[b.name]}")
 
     def _slots(self, launch: Launch, plan: CpuLaunchPlan) -> dict[int, ArenaSlot]:
         device = self.program.device
@@ -306,10 +287,6 @@ class Printer:
 
     # ------------------------------------------------------------ the whole
 
-    def line_spans(self) -> dict[int, Span]:
-        """Of the text that `render` gives (`printers.line_spans`)."""
-        return printed_spans(self.render(), self.bodies)
-
     def render(self) -> str:
         program = self.program
         launches = [self.launch(x) for x in program.launches]
@@ -317,30 +294,30 @@ class Printer:
         instrs = self._instrs()
         fma_users = "\n".join(instrs)
         slots = [*self.kept, *(s for s in self.slots if not s.private), *(s for s in self.slots if s.private)]
-        sizes = {s.where: f"{s.buffer.dtype.bytes} * ({self.on_dims.text(s.buffer.size)})" for s in slots}
+        sizes = {s.where: f"{s.buffer.dtype.bytes} * ({self.host.text(s.buffer.size)})" for s in slots}
         named = {s.start for s in slots}  # ends that others begin at
-        lets = [(self.size[v.name], self.plain.text(e)) for v, e in program.lets]
-        conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
-        serial_when = [self.plain.text(e, SUM) for e in self.serial_when]
+        lets = [(self.size[v.name], self.host.text(e)) for v, e in program.lets]
+        conditions = [(self.host.text(e), " ".join(text.split())) for e, text in program.conditions]
+        serial_when = [self.host.text(e, SUM) for e in self.serial_when]
         # Last: what is printed above may need helpers.
         helpers = [n for n in self.needs if not n.name.startswith(("instr:", "put:"))]
         args = arguments(program)
-        fields = [f"{'const ' if b.kind == 'input' else ''}{_element(b)}* {self.field[b.name]};" for b in program.buffers]
+        fields = [f"{pointer_type(b)} {self.field[b.name]};" for b in program.buffers]
         return (
             environment()
             .get_template("kernel.cpp.j2")
             .render(
                 program=program,
-                name=symbol(program),
+                name=self.symbol,
                 title=mangle(program.name),
-                head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+                head=self.head,
                 flags=" ".join((*FLAGS, *MACHINES.get(program.device.name, NATIVE).flags)),
                 gcc_flags=" ".join(GCC_FLAGS),
                 prelude=prelude(helpers, program, fma_users),
                 instrs=instrs,
                 launches=launches,
                 fields=fields,
-                arguments=[(self.field[b.name], f"{'const ' if b.kind == 'input' else ''}{_element(b)}*") for b in args],
+                arguments=[(self.field[b.name], pointer_type(b)) for b in args],
                 workspaces=[(b, self.field[b.name], _element(b)) for b in program.buffers if b.kind == "workspace"],
                 sizes=list(self.size.values()),
                 dims=[self.size[v.name] for v in program.dims],
@@ -361,7 +338,3 @@ class Printer:
 
 def _element(b: Buffer) -> str:
     return ELEMENTS[storage(b.dtype)]
-
-
-def _comment(line: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in line).rstrip("\\ ")

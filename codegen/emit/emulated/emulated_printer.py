@@ -18,7 +18,7 @@ from ...abi import FLAGS
 from ...ir.program import Program
 from ...ir.tile_ir import Buffer, Call, Launch
 from ...ir.tile_visitors import statements
-from ..c.c_expr import ELEMENTS, Helper, storage
+from ..c.c_expr import Helper, pointer_type
 from ..c.c_text import print_texts
 from ..gpu import cuda, hip
 from ..gpu.gpu_printer import GpuPrinter
@@ -88,7 +88,7 @@ class Printer(GpuPrinter):
             "base": self.spelling.dialect,
             "build": f"c++ -std=c++17 {' '.join(FLAGS)} -fno-strict-aliasing -c, linked with the emulator's runtime",
             "globals": [self._global(b) for b in self.program.buffers],
-            "owned": [(self._pointer(b), self.field[b.name], self._size(b)) for b in owned],
+            "owned": [(pointer_type(b), self.field[b.name], self._size(b)) for b in owned],
         }
 
     def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
@@ -97,9 +97,6 @@ class Printer(GpuPrinter):
 
     def _size(self, b: Buffer) -> str:
         return f"{b.dtype.bytes} * ({self.host.text(b.size)})"
-
-    def _pointer(self, b: Buffer) -> str:
-        return f"{ELEMENTS[storage(b.dtype)]}*"
 
     def _global(self, b: Buffer) -> dict:
         # an output may be the memory of an input: it is initialised then, and that input is written

@@ -13,19 +13,18 @@ from textwrap import wrap
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
-from ....dsl.source import Span
-from ...abi import programs, symbol
+from ...abi import programs
 from ...analysis.register_buffers import is_register
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
-from ...name_mangling import NameSupply, mangle
-from ..c.c_expr import ELEMENTS, Helper, storage
-from ..c.c_text import INDENT, PrintedLine, print_statements, print_texts, printed_spans
+from ...name_mangling import mangle
+from ..c.c_expr import ELEMENTS, Helper, pointer_type, storage
+from ..c.c_text import INDENT, print_statements, print_texts
 from ..c.c_tree import Declaration, ExprStatement, If, Statement, all_mentioned, identifiers
 from ..c.dead_declarations import live_statements, remove_dead
-from ..c.index_printer import IndexPrinter
 from ..c.peephole import peephole
+from ..c.program_printer import ProgramPrinter
 from ..c.templates import environment
 from ..c.text_builder import SourceText
 from ..cpu.cpp_prelude import prelude
@@ -54,33 +53,16 @@ class Api:
     build: str
 
 
-class GpuPrinter:
+class GpuPrinter(ProgramPrinter):
     spelling: DialectSpelling
     api: Api
 
     def __init__(self, program: Program, serial_when: tuple[Expr, ...] = ()) -> None:
-        self.program = program
+        super().__init__(program, ("blocks", "stream", "error", "at", "way"))  # names of the launcher
         self.ways = tuple(programs(program))
         self.executed = executed_instrs(self.ways)
         self.dialect = self.spelling.dialect  # whose templates are used
-        self.needs: dict[Helper, None] = {}
-        self.names = NameSupply()
-        self.symbol = self.names.fresh(symbol(program))
-        for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
-            self.names.fresh(own)
-        self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
-        self.size = {v.name: self.names.fresh(v.name) for v in program.call_sizes}
-        self.host = IndexPrinter(self._size_name, self._need)
         self.kernels: list[KernelSource] = []
-        self.bodies: list[tuple[str, list[PrintedLine]]] = []  # of each kernel: the line above it, and its lines
-
-    def _size_name(self, v: Var) -> str:
-        if v.name not in self.size:
-            raise InternalError(f"a value of the host depends on {v}, which the call does not know")
-        return self.size[v.name]
-
-    def _need(self, name: str) -> None:
-        self.needs[Helper(name)] = None
 
     # ------------------------------------------------------------ launches
 
@@ -89,10 +71,7 @@ class GpuPrinter:
         plan = launch_geometry(program, launch)
         known = program.call_sizes
         launch = name_tile_counts(launch, plan.blocks, frozenset(known), _MOST_BLOCKS)
-        text = SourceText(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
-        for name in (*self.field.values(), *self.size.values()):
-            text.names.fresh(name)
-        text.constants = set(known)
+        text = self.new_text(program, lambda v: self._outside(v, text, plan), GpuIndex)
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
         assert isinstance(text.index, GpuIndex)
         # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use
@@ -250,22 +229,17 @@ class GpuPrinter:
 
     def _meeting(self, barrier: str) -> str:
         if barrier.startswith("m_"):
-            self._need(barrier.partition("(")[0])
+            self.need(barrier.partition("(")[0])
         return barrier
 
     def _parameter(self, b: Buffer, program: Program) -> str:
-        const = "const " if b.kind == "input" else ""
         own = " __restrict__" if _unaliased(b, program) else ""
-        return f"{const}{ELEMENTS[storage(b.dtype)]}*{own} {self.field[b.name]}"
+        return f"{pointer_type(b)}{own} {self.field[b.name]}"
 
     # ------------------------------------------------------------ the whole
 
     def render(self) -> str:
         return _respelled(environment(self.dialect).get_template("kernel.j2").render(**self.parts()))
-
-    def line_spans(self) -> dict[int, Span]:
-        """Of the text that `render` gives (`printers.line_spans`)."""
-        return printed_spans(self.render(), self.bodies)
 
     def launched_kernels(self) -> tuple[KernelSource, ...]:
         """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
@@ -285,7 +259,7 @@ class GpuPrinter:
         helpers = [n for n in self.needs if not n.name.startswith("instr:")]
         return dict(
             program=program, name=self.symbol, title=mangle(program.name), build=self.api.build,
-            head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+            head=self.head,
             prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels, choice=choice,
             bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
             arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
@@ -324,7 +298,7 @@ class GpuPrinter:
             stmts.append(ExprStatement(f"{self.symbol}__spaces(dims, at)"))
         last = sum(b.kind != "workspace" for b in self.program.buffers)
         for i, b in enumerate(kept):
-            kind = f"{ELEMENTS[storage(b.dtype)]}*"
+            kind = pointer_type(b)
             stmts.append(Declaration(kind, self.field[b.name], f"({kind})((char*)args[{last}] + at[{i}])"))
         needed = choice + "\n" + "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
         spaces = "\n".join(self.host.text(b.size) for b in kept)
@@ -338,7 +312,7 @@ class GpuPrinter:
         program = self.program
         stmts: list[Statement] = []
         for i, b in enumerate(b for b in program.buffers if b.kind != "workspace"):
-            kind = f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
+            kind = pointer_type(b)
             stmts.append(Declaration(kind, self.field[b.name], f"({kind})args[{i}]"))
         known = [(v, f"dims[{i}]") for i, v in enumerate(program.dims)] + [(v, "1") for _, v in program.finite]
         known += [(v, self.host.text(e)) for v, e in program.lets]
@@ -376,7 +350,3 @@ def _respelled(text: str) -> str:
     for built_in, bits in (_F32 | _F64).items():
         text = text.replace(built_in, bits)
     return text
-
-
-def _comment(line: str) -> str:
-    return (line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)).rstrip("\\ ")
