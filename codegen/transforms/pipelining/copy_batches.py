@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ....dsl.device import GROUPED, Instr
@@ -128,6 +128,16 @@ def plain(e: Expr, context: tuple[Let | If, ...]) -> Expr:
         if isinstance(s, Let):
             e = e.subs({s.var: s.value})
     return e
+
+
+def names_that_depend(on: Var, stmts: Iterable[Stmt]) -> tuple[Let, ...]:
+    """The names among statements whose values depend on a variable, or on such a name above."""
+    variables, out = {on}, []
+    for s in stmts:
+        if isinstance(s, Let) and not variables.isdisjoint(s.value.variables()):
+            variables.add(s.var)
+            out.append(s)
+    return tuple(out)
 
 
 def wrap_context(context: tuple[Let | If, ...], body: Body) -> Body:

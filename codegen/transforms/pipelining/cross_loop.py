@@ -31,7 +31,7 @@ from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, with_buffers, written
-from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, rename_locals
+from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, names_that_depend, rename_locals
 from .split_copies import prune_empty
 
 if TYPE_CHECKING:
@@ -168,16 +168,8 @@ def _parts(body: Body, var: Var) -> tuple[list, Body, For, Body] | None:
 
 def _names(before: Body, var: Var) -> tuple[Body, Body]:
     """Names that are the same in every turn, and those that are not."""
-    depends = {var}
-    always, depending = [], []
-    for s in before:
-        if isinstance(s, Let):
-            if depends.isdisjoint(s.value.variables()):
-                always.append(s)
-            else:
-                depends.add(s.var)
-                depending.append(s)
-    return tuple(always), tuple(depending)
+    depending = names_that_depend(var, before)
+    return tuple(s for s in before if isinstance(s, Let) and s not in depending), depending
 
 
 def _waits(s: Stmt) -> bool:

@@ -46,6 +46,7 @@ from .copy_batches import (
     grouped,
     is_rotating,
     merged_conditions,
+    names_that_depend,
     plain,
     rename_locals,
     staged,
@@ -311,13 +312,9 @@ class RotatingLoop:
 
     def at(self, batch: CopyBatch, turn: Expr, body: Body) -> Body:
         """The statements as of another turn, with the names that depend on it."""
-        var, depends, lets = self.s.var, {self.s.var}, []
-        for s in (*batch.context, *batch.lets):
-            if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
-                depends.add(s.var)
-                lets.append(s)
+        lets = names_that_depend(self.s.var, (*batch.context, *batch.lets))
         here = rename_locals(prune_empty((*lets, *body)), self.stager.fresh)
-        return map_exprs(here, lambda e: e.subs({var: turn}))
+        return map_exprs(here, lambda e: e.subs({self.s.var: turn}))
 
     def wait(self, kind: str, batch: CopyBatch) -> Body:
         sharing = sum(kind in b.kinds for b in self.batches.values())
@@ -343,14 +340,10 @@ class RotatingLoop:
                 turn = self.s.start + v - late
                 conds = (self.s.stop - 1 - turn, *([v - late] if late else []))
                 inside.append(If(conds, self.at(batch, turn, e.copy), turns=True))
-            depends = {self.s.var}
-            context: list[Let | If] = []
-            for s in (*batch.context, *batch.lets):
-                if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
-                    depends.add(s.var)
-                else:
-                    context.append(s)
-            body += prune_empty(wrap_context(tuple(context), (*merged_conditions(inside), *commits(batch.kinds))))
+            around = (*batch.context, *batch.lets)
+            depending = names_that_depend(self.s.var, around)
+            context = tuple(s for s in around if s not in depending)
+            body += prune_empty(wrap_context(context, (*merged_conditions(inside), *commits(batch.kinds))))
         if turns == 1:
             return map_exprs(tuple(body), lambda e: e.subs({v: ZERO}))
         return (For(v, ZERO, as_expr(turns), ONE, tuple(body), 0 if self.named else 1, self.s.span),)
