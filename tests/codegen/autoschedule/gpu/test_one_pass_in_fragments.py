@@ -78,9 +78,8 @@ def nest(device: str, sizes: dict[str, int]) -> PassNest:
 
 
 def test_lines() -> None:
-    lines = [
-        format_node(x).rstrip() for _, x in nest("sm_80", LARGE).lines({"bi": 128, "wi": 32, "bt": 64, "stages": 2}, LARGE)
-    ]
+    made = nest("sm_80", LARGE).lines({"bi": 128, "wi": 32, "bt": 64, "stages": 2}, LARGE)
+    lines = [format_node(x).rstrip() for x in made["pass"]]
     assert "\n".join(lines) == (
         "tile h: 1, i: 128 -> block\nkeep m, l, o in register\nmove q -> shared swizzle with cp_async\n"
         "tile t: 64 online pipeline 2\nmove k -> shared swizzle with cp_async\nmove v -> shared swizzle with cp_async\n"
@@ -105,8 +104,8 @@ def test_registers(device: str) -> None:
     demand = found.demand(t, {i: e.constant or 0 for i, e in found.found.extents.items()})
     fits = np.flatnonzero(np.isfinite(cost(found.machine, demand).seconds))
     for n in (fits[0], fits[len(fits) // 2], fits[-1]):
-        lines = found.lines({name: int(v[n]) for name, v in t.items()}, LARGE)
-        text = "".join("".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines()) for _, x in lines)
+        lines = found.lines({name: int(v[n]) for name, v in t.items()}, LARGE)["pass"]
+        text = "".join("".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines()) for x in lines)
         made = compiled("attention", device, LARGE, f"schedule s for attention on {device}:\n{text}")
         assert memory_peaks(made.program)["register"].bytes / found.machine.register_bytes <= demand.registers[n]
 
