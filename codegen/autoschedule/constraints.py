@@ -86,9 +86,8 @@ def placements(
             yield from ((*above, PlacedLine(None, line), *x) for x in placements(device, slots[n:], below, alone))
         if slot is not None and suits(device, slot, line):
             before, after = _rest(slot, line)
-            moves = [
-                s for s in slots[:n] if slot.kind is s.kind is syntax.Move and s.level == slot.level and not opened
-            ]  # MOVES
+            # MOVES: those that were skipped may come below
+            moves = [s for s in slots[:n] if not opened and slot.kind is s.kind is syntax.Move and s.level == slot.level]
             if opened or not any(s.needed for s in slots[:n] if s not in moves):
                 own = (*above, *(map(PlacedLine, before) if opened else ()), PlacedLine(slot, line))
                 yield from ((*own, *x) for x in placements(device, (*after, *moves, *slots[n + 1 :]), below, alone))

@@ -44,7 +44,7 @@ def constrained_candidates(
         for nest in nests:
             for foreign, fitted in _completions(ctx, computations, nest, lines):
                 if fitted not in found or foreign < found[fitted][0]:
-                    found[fitted] = foreign, price(without_auto(fitted))
+                    found[fitted] = foreign, price(without_auto(fitted))  # HOLES
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
             return [Candidate(partial(tuple, way), cost, describe_tiles(way)) for way, (_, cost) in order]
