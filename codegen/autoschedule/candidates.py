@@ -11,7 +11,7 @@ from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
-from .gpu.one_pass_choice import fragment_pass_candidates
+from .gpu.one_pass_choice import pass_candidates
 from .line_builders import is_all_open
 from .rank import block_candidates
 from .rule_lines import rule_lines
@@ -24,7 +24,7 @@ def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...]
 
 def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
     if is_all_open(lines):
-        yield fragment_pass_candidates(ctx, computations)
+        yield pass_candidates(ctx, computations)
     yield block_candidates(ctx, computations, lines)
     rule = rule_lines(ctx, computations)
     if not is_all_open(lines):

@@ -24,7 +24,7 @@ from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
-from .gpu.one_pass import pass_nest
+from .gpu.one_pass_choice import pass_nest
 from .launches import context_of, in_one_launch
 from .machine_model import block_machine
 from .one_pass.find_pass import one_pass_of

@@ -35,54 +35,35 @@ from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.leaves.owner_tree import passes, same_rows
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
-from ..access_model import AccessModel, AccessProblem, operations
-from ..constraints import Named, Slot
+from ..access_model import AccessProblem
+from ..constraints import Named
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
-from ..machine_model import MachineModel, block_machine
-from ..one_pass.find_pass import OnePass, name_of, one_pass_of
+from ..machine_model import block_machine
+from ..one_pass.find_pass import name_of, one_pass_of
 from ..tile_space import Tiles, ceil_div, round_up, useful_share
 from .contraction_resources import STEP, SYNC
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import StagedOperand, best_staging
-from .visited_tiles import visited_tiles
+from .pass_model import RUNNING, SPARE, PassModel
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]
-RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
-SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
 GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
 
 
 @dataclass(frozen=True, eq=False)
-class PassNest:
-    """A pass by one instruction (a `NestModel`). `first`, `second`: how it computes the scores, and the product over the keys.
+class FragmentPass(PassModel):
+    """A pass by one instruction (a `NestModel`).
 
-    slots   one for all lines: an author writes none of a pass, or all of them
+    `first`, `second`: how it computes the scores, and the product over the keys.
     """
 
-    ctx: LoweringContext
-    machine: MachineModel
-    found: OnePass
     first: InstrMatch
     second: InstrMatch
-    name: str = "one pass"
-    slots: tuple[Slot, ...] = (Slot("pass", syntax.Tile),)
 
     def __str__(self) -> str:
         return self.first.instr.name
-
-    @property
-    def problem(self) -> AccessProblem:
-        return AccessProblem.of(self.product, self.ctx.dtypes)
-
-    @property
-    def scores(self) -> Computation:
-        return self.found.scores[0]
-
-    @property
-    def product(self) -> Computation:
-        return self.found.products[0]
 
     @property
     def _whole(self) -> int:
@@ -90,33 +71,9 @@ class PassNest:
         return max(m.extent(self.found.key) for m in (self.first, self.second))
 
     @property
-    def row(self) -> str:
-        return self.found.rows[-1]
-
-    @cached_property
-    def most(self) -> dict[str, float]:
-        """The largest extents: infinite where they have no bound."""
-        return {i: inf if (n := e.interval[1]) is None else n for i, e in self.found.extents.items()}
-
-    @cached_property
-    def widths(self) -> tuple[int, int]:
-        """BOUNDED_FEATURES: those that the scores reduce, and those of the result."""
-        return int(self.most[self.inner]), int(self.most[self.feature])
-
-    @property
     def few_rows(self) -> int | None:
         """The rows of an instruction, where an open number of rows may be as small."""
-        rows, high = self.found.extents[self.row], self.first.extent(self.row)
-        return high if rows.constant is None and (rows.interval[0] or 0) <= high else None
-
-    @cached_property
-    def inner(self) -> str:
-        """The index that the scores reduce."""
-        return self.scores.reduced[0]
-
-    @cached_property
-    def feature(self) -> str:
-        return self.found.features(self.product)[0]
+        return self.least_rows(self.first.extent(self.row))
 
     @cached_property
     def staged(self) -> tuple[StagedOperand, ...]:
@@ -126,13 +83,10 @@ class PassNest:
             mapping = _mapping(w, m)
             operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
             for a in AccessProblem.of(w, self.ctx.dtypes).inner:
-                if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self._is_made(a):
+                if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self.is_made(a):
                     s = best_staging(self.ctx, self.machine, mapping, a, int(min(KEYS[0], self.most[depth])), {})
                     out += [s] if s is not None else []
         return tuple(sorted(out, key=lambda s: self.row not in s.access.axes))
-
-    def _is_made(self, a: AccessModel) -> bool:
-        return any(a.tensor in w.targets for w in (*self.found.values, *self.found.scores))
 
     # ------------------------------------------------------------ candidates
 
@@ -159,15 +113,17 @@ class PassNest:
         batch = prod(sizes[i] for i in self.found.rows[:-1])
         groups, lanes = t["bi"] // t["wi"], machine.lanes
         blocks = batch * ceil_div(rows, t["bi"])
-        turns = self._turns(t, sizes)
+        turns = self.iterations(t, "bt", sizes)
         first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
         second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
         held = t["wi"] * wide / lanes  # registers of the result
-        own = self.ctx.device.computes
-        computed = sum(operations(w.value, w, own) for w in (*self.found.values, self.found.statistic, *self.found.sums))
-        computed += 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
-        scalars = (computed * each + held) * lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
+        scalars = (
+            (self.score_operations * each + held)
+            * lanes
+            * machine.schedulers
+            / machine.operations(self.scores.value.dtype.compute)
+        )
         fetch, read = self._reads(t, deep, wide)
         once, each_turn = self._staged_bytes(t, deep, wide)
         held_once, held_each = self._staged_bytes(t, *self.widths)
@@ -180,8 +136,8 @@ class PassNest:
             pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
-            l2_bytes=blocks * (once + turns * each_turn) + self._written(sizes),
-            dram_bytes=self._moved(sizes),
+            l2_bytes=blocks * (once + turns * each_turn) + self.written(sizes),
+            dram_bytes=self.moved(sizes),
             bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
             rounds=2 + np.where(t["stages"] == 1, turns, 0),
             launches=1,
@@ -192,42 +148,6 @@ class PassNest:
     def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
         waste = 1 - useful_share(sizes[self.row], t["bi"])
         return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
-
-    def _turns(self, t: Tiles, sizes: Mapping[str, Any]) -> Any:
-        """Iterations of a block, on average: those that a domain leaves."""
-        reductions = (self.found.statistic, *self.found.sums, *self.found.products)
-        domain = self.product.domain if all(w.domain for w in reductions) else ()
-        if not domain:
-            return ceil_div(sizes[self.found.key], t["bt"])
-        named = sorted({v.name for c in domain for v in c.variables()} & sizes.keys() - {self.row, self.found.key})
-        columns = [np.asarray(x) for x in (t["bi"], t["bt"], *(sizes[x] for x in (self.row, self.found.key, *named)))]
-        turns = np.empty(np.broadcast_shapes(*(x.shape for x in columns)))
-        for at, x in zip(
-            np.ndindex(turns.shape), zip(*(c.ravel() for c in np.broadcast_arrays(*columns)), strict=True), strict=True
-        ):
-            bi, bt, high, wide, *values = map(int, x)
-            known = dict(zip(named, values, strict=True))
-            turns[at] = visited_tiles(domain, (self.row, high), (self.found.key, wide), bi, bt, known)
-        return turns
-
-    @cached_property
-    def _inputs(self) -> tuple[AccessModel, ...]:
-        found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
-        buffers = {b.name for b in self.ctx.buffers}
-        return tuple(a for name, a in found.items() if name in buffers)
-
-    def _written(self, n: Mapping[str, Any]) -> Any:
-        every = (self.found.statistic, *self.found.sums, *self.found.products)
-        buffers = {b.name for b in self.ctx.buffers}
-        written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
-        return sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers)
-
-    def least(self, sizes: dict[str, int]) -> float:
-        return self.machine.launch
-
-    def _moved(self, n: Mapping[str, Any]) -> Any:
-        """Bytes that must be moved to and from the outermost memory."""
-        return sum(a.dtype.bytes * a.footprint(n) for a in self._inputs) + self._written(n)
 
     def _reads(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
         """Of a warp and an iteration: instructions that read operands, and bytes of staging memory."""
@@ -312,7 +232,7 @@ def _calls(m: InstrMatch, spans: dict) -> Any:
     return prod((np.ceil(n / m.extent(i)) for i, n in spans.items()), start=np.float64(1))
 
 
-def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> PassNest | None:
+def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
     """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for both products; None where there is none."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
     if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
@@ -334,5 +254,5 @@ def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Pa
         ]
         ways += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
     best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
-    nest = PassNest(ctx, machine, found, *best) if best is not None else None
+    nest = FragmentPass(ctx, machine, found, *best) if best is not None else None
     return nest if nest is not None and len(nest.staged) == 3 else None

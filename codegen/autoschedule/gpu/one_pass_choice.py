@@ -27,7 +27,13 @@ from ..rank import (
     sample_sizes,
 )
 from ..report import CandidateReport, LaunchReport, launch_report
-from .one_pass import pass_nest
+from .lane_pass import LanePass, lane_pass
+from .one_pass import FragmentPass, fragment_pass
+
+
+def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | LanePass | None:
+    """How a pass is laid out: by an instruction for both products, else by lanes. None: there is no pass."""
+    return fragment_pass(ctx, computations) or lane_pass(ctx, computations)
 
 
 def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> RankedCandidates | None:
@@ -40,7 +46,7 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Ra
     return ctx.ranked_passes[computations]
 
 
-def fragment_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
+def pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
     ranked = rank_pass(ctx, computations)
     return candidates_of([ranked] if ranked is not None else [], computations[-1].targets[0])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.one_pass import PassNest, pass_nest
-from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, fragment_pass
+from andiron.codegen.autoschedule.launches import context_of, in_one_launch, joined_intermediates, launches_of
 from andiron.codegen.autoschedule.report import show_launch_report
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.lower.capacity import memory_peaks
@@ -68,11 +68,11 @@ def test_one_launch(name: str, device: str) -> None:
     check_once(made.program, op, {})
 
 
-def nest(device: str, sizes: dict[str, int]) -> PassNest:
+def nest(device: str, sizes: dict[str, int]) -> FragmentPass:
     module = loads(OPS)
     op, machine = specialise(module.ops["attention"], sizes), module.device(device)
     joined = joined_intermediates(op, machine, ())
-    found = pass_nest(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
+    found = fragment_pass(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
     assert found is not None
     return found
 
@@ -124,14 +124,18 @@ def test_a_pass_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compare it with the launches apart, and as candidates of its launch."""
     ranked = []
 
-    def counted(ctx: LoweringContext, computations: tuple[Computation, ...]) -> PassNest | None:
+    def counted(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
         ranked.append(computations)
-        return pass_nest(ctx, computations)
+        return fragment_pass(ctx, computations)
 
-    monkeypatch.setattr(one_pass_choice, "pass_nest", counted)
+    monkeypatch.setattr(one_pass_choice, "fragment_pass", counted)
     compiled("attention", "sm_80", CASES["attention"])
     assert len(ranked) == 1
 
 
 def test_where_no_operand_is_a_result_as_it_lies() -> None:
-    assert len(compiled("attention", "gfx1100", LARGE).program.launches) > 1
+    module = loads(OPS)
+    op, device = specialise(module.ops["attention"], LARGE), module.device("gfx1100")
+    computations = in_one_launch(op)
+    assert computations is not None
+    assert fragment_pass(context_of(op, device), computations) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.default_schedules import default_schedules
-from andiron.codegen.autoschedule.gpu.one_pass import pass_nest
+from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
 from andiron.codegen.autoschedule.launches import context_of, in_one_launch
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import loads
@@ -39,8 +39,9 @@ def test_features_are_bounded() -> None:
     ]  # fmt: skip
     assert schedules("attention", "gfx942", {"D": 64}) == [f"{head} Q > 32:", ""]
     assert schedules("attention", "sm_80", {"Q": 512})[0] == f"{head} D <= 64:"
-    assert schedules("attention", "sm_80", both) == schedules("attention", "gfx1100", {}) == [""]
-    assert schedules("attention_f32", "sm_80", {}) == [""]
+    assert schedules("attention", "sm_80", both) == [""]
+    for name, device in (("attention", "gfx1100"), ("attention_f32", "sm_80")):  # by lanes
+        assert [s.partition(" where ")[2] for s in schedules(name, device, {})] == ["Q > 16, D <= 64:", "Q > 16, D <= 128:", ""]
 
 
 def program(device: str, sizes: dict[str, int], first: bool = True) -> CompiledProgram:

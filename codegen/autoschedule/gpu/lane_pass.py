@@ -1,0 +1,240 @@
+"""One pass over the keys without an instruction: lanes have rows, and tiles of both products in registers.
+
+    tile h: 1, i: 128 -> block
+    keep m, l, o in register
+    move q -> shared pad 8
+    tile t: 32 online pipeline 2               copies of more keys than scores are computed of at a time
+    move k -> shared
+    move v -> shared
+    tile t: 8 online
+    tile i: 64 -> warp
+    keep s in register:
+        tile i: 1 every 16, d: 4 every 8 -> thread
+        tile d: 4
+        move q -> register
+        compute
+    keep p in register
+    tile i: 1 every 16, d: 4 every 8 -> thread
+    compute
+
+A_ROW_FOR_LANES  lanes that share a row have parts of its features: of the sums of a score, which they add by shuffles, and of
+                 the result. What is computed of a score they compute each. So the features of several rows fit in the registers
+                 of a lane, and a key that is read serves all of these.
+STRIDED          lanes have neighbouring vectors of a row, and neighbouring rows: their reads have no bank conflicts.
+BOUNDED_FEATURES accumulators are as many registers. Heads, rows and keys may be open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
+from ...ir.limits import WIDEST_ACCESS
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ..access_model import AccessModel, AccessProblem
+from ..constraints import Named
+from ..line_builders import modifier, tile_text, tiled
+from ..machine_model import block_machine
+from ..one_pass.find_pass import name_of, one_pass_of
+from ..tile_space import Tiles, ceil_div, useful_share
+from .contraction_resources import STEP, SYNC
+from .cost import ResourceUse, TileTraffic
+from .operand_layouts import PLAIN, StagedOperand
+from .pass_model import RUNNING, SPARE, PassModel
+
+ROWS = (1, 2, 4, 8)  # rows: of a lane [tried; test_sizes_tried_for_lanes]
+SHARING = (1, 2, 4, 8)  # lanes: that share a row [tried; test_sizes_tried_for_lanes]
+GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_lanes]
+KEYS = (8, 16, 32)  # keys: whose scores are computed at a time [tried; test_sizes_tried_for_lanes]
+COPIED = (1, 2, 4)  # tiles of keys: that are copied at a time [tried; test_sizes_tried_for_lanes]
+SHUFFLE = 2  # cycles: of the staging memory's path, for a shuffle of a group [estimate; test_first_candidates]
+CORRECTION = 12  # operations: for a row and an iteration, of its statistic and the correction [estimate; test_first_candidates]
+
+
+@dataclass(frozen=True, eq=False)
+class LanePass(PassModel):
+    """A pass by scalars (a `NestModel`). `staged`: the operands of both products that are in memory, those with rows first."""
+
+    staged: tuple[StagedOperand, ...]
+
+    def __str__(self) -> str:
+        return "scalars"
+
+    @property
+    def few_rows(self) -> int | None:
+        """With fewer rows than these most lanes of a warp have none."""
+        return self.least_rows(self.machine.lanes // 2)
+
+    @cached_property
+    def vector(self) -> int:
+        """Elements of the widest access of any operand: lanes that share a row have as many neighbours."""
+        return max(1, WIDEST_ACCESS // max(s.access.dtype.bytes for s in self.staged))
+
+    # ------------------------------------------------------------ candidates
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
+        """Rows of a lane, lanes that share one, rows of a warp and of a block, keys of scores and of copies, and stages."""
+        lanes, narrow, key = self.machine.lanes, min(self.widths), self.most[self.found.key]
+        stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
+        found = [
+            (r, share, lanes // share * r, lanes // share * r * g, n, n * c, s)
+            for share in SHARING
+            for r in (ROWS if share > 1 else ROWS[:1])
+            for g in GROUPS
+            for n in KEYS
+            for c in COPIED
+            for s in stages
+            if self.vector * (share - 1) < narrow  # each of them has features, or lanes would be numbered otherwise
+            and (g == 1 or lanes // share * r * (g - 1) < self.most[self.row])
+            and (n * c == KEYS[0] or n * c < 2 * key)
+        ]
+        columns = np.array(list(dict.fromkeys(found))).T
+        return dict(zip(("rows", "share", "wi", "bi", "bt", "bk", "stages"), columns, strict=True))
+
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
+        machine, lanes = self.machine, self.machine.lanes
+        groups, batch = t["bi"] // t["wi"], prod(sizes[i] for i in self.found.rows[:-1])
+        blocks = batch * ceil_div(sizes[self.row], t["bi"])
+        copies = self.iterations(t, "bk", sizes)
+        turns = copies * (t["bk"] // t["bt"])
+        deep, wide = (self._part(t, sizes[i]) for i in (self.inner, self.feature))
+        scores = t["rows"] * t["bt"]  # of a lane in an iteration
+        shuffles = scores * np.log2(t["share"])
+        both = scores * (deep + wide)  # multiply-adds
+        computed = both + scores * self.score_operations + t["rows"] * (wide + CORRECTION) + shuffles
+        fetch = (t["bt"] * (deep + wide) + t["rows"] * deep) / self.vector
+        read = fetch * lanes * WIDEST_ACCESS + shuffles * SHUFFLE * machine.bank_bytes
+        once, each = self._staged_bytes(t, sizes)
+        held_once, held_each = self._staged_bytes(t, self.most)
+        copied = 2 * (once + copies * each) / WIDEST_ACCESS / (groups * lanes)  # instructions of a lane
+        cycles = lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
+        return ResourceUse(
+            blocks=blocks,
+            groups=groups,
+            registers=self._registers(t),
+            staged=held_once + t["stages"] * held_each,
+            pipe=turns * computed * cycles + SYNC * copies,
+            issue=turns * (computed + fetch + shuffles) + copies * STEP + copied,
+            staging=turns * read * groups + copies * each + once,
+            l2_bytes=blocks * (once + copies * each) + self.written(sizes),
+            dram_bytes=self.moved(sizes),
+            bytes_in_flight=each * np.maximum(1, t["stages"] - 1) + 1,
+            rounds=2 + np.where(t["stages"] == 1, copies, 0),
+            launches=1,
+            stall=turns * (fetch + shuffles),
+            run=self.vector * t["share"],
+        )
+
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
+        waste = 1 - useful_share(sizes[self.row], t["bi"])
+        return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
+
+    def _part(self, t: Tiles, features: Any) -> Any:
+        """Features of a row that a lane has."""
+        return ceil_div(features, self.vector * t["share"]) * self.vector
+
+    def _staged_bytes(self, t: Tiles, features: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Of a block: bytes that are staged once, and in each iteration."""
+        spans = {self.row: t["bi"], self.found.key: t["bk"], **{i: features[i] for i in (self.inner, self.feature)}}
+        once, each = 0.0, 0.0
+        for s in self.staged:
+            size = s.access.footprint(spans) * s.access.dtype.bytes
+            if self.row in s.access.axes:
+                once = once + size + t["bi"] * self._pad(t["share"]) * s.access.dtype.bytes
+            else:
+                each = each + size
+        return once, each
+
+    def _pad(self, share: Any) -> Any:
+        """STRIDED: elements after a row."""
+        return self.vector * share
+
+    def _registers(self, t: Tiles) -> np.ndarray:
+        """Of a lane: the results and running values; the scores; beside these their sums and operands, or the values."""
+        word = self.machine.register_bytes
+        held, scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.product, self.scores, *self.found.values))
+        each = t["rows"] * t["bt"]
+        operand = (t["rows"] + 1) * self.vector * max(s.access.dtype.bytes for s in self.staged) / word
+        beside = np.maximum(each * scores, each * sum(values)) + operand
+        return np.ceil(t["rows"] * (self._part(t, self.widths[1]) * held + RUNNING) + each * scores + beside + SPARE)
+
+    # ------------------------------------------------------------ lines
+
+    def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
+        machine, found, kept = self.machine, self.found, self.machine.register.name
+        every = (found.statistic, *found.sums, *found.products)
+        out: list[syntax.Line] = [
+            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=machine.outer.name),
+            syntax.Keep(tuple(name_of(w, found) for w in every), kept),
+        ]
+        out += [self._staged_line(s, at) for s in self.staged if self.row in s.access.axes]
+        stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
+        out.append(tile_text((found.key, at["bk"]), modifiers=(*modifier("online"), *stages)))
+        out += [self._staged_line(s, at) for s in self.staged if self.row not in s.access.axes]
+        if at["bt"] < at["bk"]:
+            out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online")))
+        out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
+        mine = tuple(syntax.Move(s.access.tensor, kept) for s in self.staged if self.row in s.access.axes)
+        block = (self._lanes(at, self.inner), tile_text((self.inner, self.vector)), *mine, syntax.Compute())
+        out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
+        out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
+        return {"pass": (*out, self._lanes(at, self.feature), syntax.Compute())}
+
+    def _lanes(self, at: dict[str, int], features: str) -> syntax.Tile:
+        """A_ROW_FOR_LANES, STRIDED."""
+        level = self.machine.lane.name
+        if at["share"] == 1:
+            return tile_text((self.row, 1), level=level)
+        every = at["wi"] // at["rows"] if at["rows"] > 1 else None
+        return tiled(((self.row, 1, every), (features, self.vector, self.vector * at["share"])), level)
+
+    def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
+        row = self.most[s.inner]
+        if self.row in s.access.axes:
+            pad = self._pad(at["share"])
+            s = replace(s, pad=pad, modifiers=(*s.modifiers, syntax.Modifier("pad", (syntax.Num(pad),))))
+        return s.line(self.machine.staging.name, at["bk"] if row == inf else int(row))
+
+
+def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> LanePass | None:
+    """BOUNDED_FEATURES; None also where an operand is read at subscripts that are no plain indices."""
+    machine, found = block_machine(ctx.device), one_pass_of(computations)
+    if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
+        return None
+    scores, product = found.scores[0], found.products[0]
+    features = (*scores.reduced, *found.features(product))
+    if any(e.constant == 0 for e in found.extents.values()) or len(features) != 2:
+        return None
+    if any(found.extents[i].interval[1] is None for i in features):
+        return None
+    model, staged = PassModel(ctx, machine, found), []
+    for w, near in ((scores, model.inner), (product, model.feature)):
+        for a in AccessProblem.of(w, ctx.dtypes).inner:
+            if a.tensor in ctx.shapes and near in a.axes and not model.is_made(a):
+                s = _staged(model, a, near)
+                if s is None:
+                    return None
+                staged.append(s)
+    staged.sort(key=lambda s: model.row not in s.access.axes)
+    return LanePass(ctx, machine, found, tuple(staged)) if len(staged) == 3 else None
+
+
+def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None:
+    """How an operand is staged: the features of a row or a key are neighbours. None where it is no tile of the tensor."""
+    axes = [d[0][0] for d in a.dims if len(d) == 1 and d[0][1] == 1]
+    if not a.once or len(set(axes)) != len(a.dims):
+        return None
+    as_it_lies = axes[-1] == near
+    names = tuple(syntax.Name(i) for i in (*(i for i in axes if i != near), near))
+    order = () if as_it_lies else (syntax.Modifier("layout", names),)
+    copiers = tuple((i, n) for i, dtype, n in model.machine.asynchronous if dtype == a.dtype) if as_it_lies else ()
+    wide = max(1, WIDEST_ACCESS // a.dtype.bytes)
+    return StagedOperand(a, "", near, order, 0, None, 0.0, 0.0, wide, wide, PLAIN, copiers)

@@ -1,0 +1,127 @@
+"""What the ways to compute one pass have in common: its rows, keys and features, and the bytes that it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.cached import cached_property
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ..access_model import AccessModel, AccessProblem, operations
+from ..constraints import Slot
+from ..machine_model import MachineModel
+from ..one_pass.find_pass import OnePass
+from ..one_pass.visited_tiles import visited_tiles
+from ..tile_space import Tiles, ceil_div
+
+RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
+SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
+
+
+@dataclass(frozen=True, eq=False)
+class PassModel:
+    """A pass of one product around another (`OnePass`), on a machine with blocks.
+
+    slots   one for all lines: an author writes none of a pass, or all of them
+    """
+
+    ctx: LoweringContext
+    machine: MachineModel
+    found: OnePass
+
+    name = "one pass"
+    slots = (Slot("pass", syntax.Tile),)
+
+    @property
+    def problem(self) -> AccessProblem:
+        return AccessProblem.of(self.product, self.ctx.dtypes)
+
+    @property
+    def scores(self) -> Computation:
+        return self.found.scores[0]
+
+    @property
+    def product(self) -> Computation:
+        return self.found.products[0]
+
+    @property
+    def row(self) -> str:
+        return self.found.rows[-1]
+
+    @cached_property
+    def inner(self) -> str:
+        """The index that the scores reduce."""
+        return self.scores.reduced[0]
+
+    @cached_property
+    def feature(self) -> str:
+        return self.found.features(self.product)[0]
+
+    @cached_property
+    def most(self) -> dict[str, float]:
+        """The largest extents: infinite where they have no bound."""
+        return {i: inf if (n := e.interval[1]) is None else n for i, e in self.found.extents.items()}
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """The features, which have a bound: those that the scores reduce, and those of the result."""
+        return int(self.most[self.inner]), int(self.most[self.feature])
+
+    def least_rows(self, count: int) -> int | None:
+        """The count, where an open number of rows may be as small."""
+        rows = self.found.extents[self.row]
+        return count if rows.constant is None and (rows.interval[0] or 0) <= count else None
+
+    def is_made(self, a: AccessModel) -> bool:
+        """Does the pass compute what is read?"""
+        return any(a.tensor in w.targets for w in (*self.found.values, *self.found.scores))
+
+    def least(self, sizes: dict[str, int]) -> float:
+        return self.machine.launch
+
+    @cached_property
+    def score_operations(self) -> int:
+        """Operations on scalars for a score, beside those of both products."""
+        own = self.ctx.device.computes
+        out = sum(operations(w.value, w, own) for w in (*self.found.values, self.found.statistic, *self.found.sums))
+        return out + 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
+
+    def iterations(self, t: Tiles, keys: str, sizes: Mapping[str, Any]) -> Any:
+        """Tiles of so many keys (by the candidates' name of it) that a block visits, on average: those that a domain leaves."""
+        reductions = (self.found.statistic, *self.found.sums, *self.found.products)
+        domain = self.product.domain if all(w.domain for w in reductions) else ()
+        if not domain:
+            return ceil_div(sizes[self.found.key], t[keys])
+        named = sorted({v.name for c in domain for v in c.variables()} & sizes.keys() - {self.row, self.found.key})
+        columns = [np.asarray(x) for x in (t["bi"], t[keys], *(sizes[x] for x in (self.row, self.found.key, *named)))]
+        turns = np.empty(np.broadcast_shapes(*(x.shape for x in columns)))
+        for at, x in zip(
+            np.ndindex(turns.shape), zip(*(c.ravel() for c in np.broadcast_arrays(*columns)), strict=True), strict=True
+        ):
+            bi, bt, high, wide, *values = map(int, x)
+            known = dict(zip(named, values, strict=True))
+            turns[at] = visited_tiles(domain, (self.row, high), (self.found.key, wide), bi, bt, known)
+        return turns
+
+    @cached_property
+    def _inputs(self) -> tuple[AccessModel, ...]:
+        found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
+        buffers = {b.name for b in self.ctx.buffers}
+        return tuple(a for name, a in found.items() if name in buffers)
+
+    def written(self, n: Mapping[str, Any]) -> Any:
+        """Bytes of the results."""
+        every = (self.found.statistic, *self.found.sums, *self.found.products)
+        buffers = {b.name for b in self.ctx.buffers}
+        written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
+        return sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers)
+
+    def moved(self, n: Mapping[str, Any]) -> Any:
+        """Bytes that must be moved to and from the outermost memory."""
+        return sum(a.dtype.bytes * a.footprint(n) for a in self._inputs) + self.written(n)
