@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
+from andiron.dsl.types import TYPES
 
 from ..support.library.ops import OPS, POSITIVE, shapes, values
 
@@ -42,11 +43,27 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-def attend(q, k, v, mask=None):
-    s = np.einsum("...id,...td->...it", q, k) / math.sqrt(q.shape[-1])
-    if mask is not None:
-        s = np.where(mask, s, -np.inf)
-    return np.einsum("...it,...td->...id", softmax(s), v)
+def scores(q, k):
+    return np.einsum("...id,...td->...it", q, k) / math.sqrt(q.shape[-1])
+
+
+def attend(q, k, v, mask=None, rounded=np.asarray):
+    s = scores(q, k) if mask is None else np.where(mask, scores(q, k), -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True, initial=-np.inf))
+    return np.einsum("...it,...td->...id", rounded(p), v) / p.sum(-1, keepdims=True)
+
+
+def log_sum_exp(q, k):
+    s = scores(q, k)
+    m = s.max(-1, initial=-np.inf)
+    return m + np.log(np.exp(s - m[..., None]).sum(-1))
+
+
+def attention_backward(q, k, v, o, lse, grad):
+    """By the chain rule, with the whole matrix of the softmax."""
+    p = np.exp(scores(q, k) - lse[..., None])
+    ds = p * (grad @ v.transpose(0, 2, 1) - (grad * o).sum(-1, keepdims=True)) / math.sqrt(q.shape[-1])
+    return ds @ k, ds.transpose(0, 2, 1) @ q, p.transpose(0, 2, 1) @ grad
 
 
 def causal(q, k, v):
@@ -231,7 +248,13 @@ FORMULAS = {
     "attention_f32": attend,
     "causal_attention": causal,
     "causal_attention_f16": causal,
-    "grouped_attention": lambda q, k, v: attend(q, k[:, None], v[:, None]),
+    **dict.fromkeys(["attention_exp2", "attention_bf16"], attend),
+    **dict.fromkeys(["causal_attention_exp2", "causal_attention_bf16"], causal),
+    "attention_f8": lambda q, k, v: attend(q, k, v, rounded=lambda p: F(p.astype(TYPES["f8e4m3"].numpy))),
+    "attention_lse": lambda q, k, v: (attend(q, k, v), log_sum_exp(q, k)),
+    "attention_backward": attention_backward,
+    **dict.fromkeys(["grouped_attention", "grouped_attention_f16"], lambda q, k, v: attend(q, k[:, None], v[:, None])),
+    "grouped_decode_f16": attend,
     "stencil3": stencil(),
     "stencil5": stencil(),
     "stencil7": stencil(),

@@ -56,6 +56,7 @@ GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_lanes]
 KEYS = (8, 16, 32)  # keys: whose scores are computed at a time [tried; test_sizes_tried_for_lanes]
 COPIED = (1, 2, 4)  # tiles of keys: that are copied at a time [tried; test_sizes_tried_for_lanes]
 SHUFFLE = 2  # cycles: of the staging memory's path, for a shuffle of a group [estimate; test_first_candidates]
+WIDENED = 1  # operations: of a conversion to what is multiplied [estimate; test_first_candidates]
 CORRECTION = 12  # operations: for a row and an iteration, of its statistic and the correction [estimate; test_first_candidates]
 
 
@@ -110,7 +111,9 @@ class LanePass(PassModel):
         shuffles = scores * np.log2(t["share"])
         both = scores * (deep + wide)  # multiply-adds
         computed = both + scores * self.score_operations + t["rows"] * (wide + CORRECTION) + shuffles
-        fetch = (t["bt"] * (deep + wide) + t["rows"] * deep) / self.vector
+        elements = t["bt"] * (deep + wide) + t["rows"] * deep
+        computed = computed + elements * (WIDENED if self._widens else 0)
+        fetch = elements / self.vector
         read = fetch * lanes * WIDEST_ACCESS + shuffles * SHUFFLE * machine.bank_bytes
         once, each = self._staged_bytes(t, sizes)
         held_once, held_each = self._staged_bytes(t, self.most)
@@ -140,6 +143,11 @@ class LanePass(PassModel):
     def _part(self, t: Tiles, features: Any) -> Any:
         """Features of a row that a lane has."""
         return ceil_div(features, self.vector * t["share"]) * self.vector
+
+    @property
+    def _widens(self) -> bool:
+        """Are elements converted before they are multiplied?"""
+        return any(s.access.dtype != self.scores.value.dtype for s in self.staged)
 
     def _staged_bytes(self, t: Tiles, features: Mapping[str, Any]) -> tuple[Any, Any]:
         """Of a block: bytes that are staged once, and in each iteration."""

@@ -1,0 +1,60 @@
+"""The library's attentions under the emulator, of open sizes with no schedule: right at odd sizes, at 1 and at 0.
+
+Those of matrix instructions, of lanes, and of few queries have schedules of their own, so there are sizes for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import Module
+from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+
+from ..support.library.cases import library, poisoned
+from ..support.library.ops import OPS, values
+from ..support.rotation import rotated
+
+NAMES = [n for n in OPS if "attention" in n or "decode" in n]
+DEVICES = ("sm_80", "gfx942", "sm_75", "gfx1100", "sm_89")
+# Queries, or queries that share a head, beyond what an instruction has rows of; few; one; none; no keys; more features than 64.
+SIZES = ((1, 35, 41, 24), (2, 3, 9, 5), (1, 1, 1, 1), (1, 0, 7, 8), (1, 36, 0, 8), (0, 40, 40, 8), (1, 34, 37, 68))
+
+
+def cases(name: str) -> list[dict[str, int]]:
+    found = []
+    for heads, rows, keys, features in SIZES:
+        named = {"B": 1, "H": heads, "G": 2, "Q": rows, "T": keys, "D": features}
+        named |= {"G": rows} if name.startswith("grouped_decode") else {}
+        named |= {"Q": min(rows, keys)} if name.startswith("causal") else {}
+        found.append({v.name: named[v.name] for v in OPS[name].dims})
+    return found
+
+
+@pytest.mark.parametrize(("name", "device"), rotated(NAMES, DEVICES))
+def test_right(name: str, device: str) -> None:
+    op, kernel = OPS[name], compile(library(), op=name, target=f"emulate:{device}")
+    rng = np.random.default_rng(len(name))
+    for sizes in cases(name):
+        arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), False) for t in op.inputs]
+        out = tuple(poisoned(tuple(e.evaluate(sizes) for e in t.shape), t.dtype.numpy) for t in op.outputs)
+        kernel(*arrays, out=out if len(out) > 1 else out[0], threads=2)
+        verdict = check(op, arrays, list(out))
+        assert verdict.ok, (sizes, verdict)
+
+
+PASSES = [n for n in NAMES if n != "attention_backward"]
+
+
+def launches(module: Module, name: str, device: str) -> int:
+    sizes = {"B": 64, "H": 8, "G": 8, "Q": 1024, "T": 1024, "D": 64}
+    op = specialise(module.ops[name], {v.name: sizes[v.name] for v in module.ops[name].dims})
+    return len(compile_program(module, op, None, module.device(device)).program.launches)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_one_launch(name: str) -> None:
+    """Where a fragment is an operand as it lies, or no instruction is for the type."""
+    assert launches(library(), name, "sm_80") == 1
