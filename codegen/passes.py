@@ -35,6 +35,7 @@ from .schedule.size_bounds import with_size_bounds
 from .transforms.barriers.place_barriers import place_barriers as with_barriers
 from .transforms.licm import hoist_invariants as hoisted
 from .transforms.multiversion import in_each_version, vectorize_accesses, with_narrow_sizes
+from .transforms.narrow_comparisons import narrow_comparisons as compared_narrowly
 from .transforms.pipelining.software_pipeline import pipeline_copies as staged
 from .transforms.prove_guards import prove_guards as proven
 from .transforms.version_guards import version_guards as versions
@@ -219,6 +220,11 @@ def vectorize(c: Compilation) -> None:
 def narrow_indices(c: Compilation) -> None:
     """A bound on a size is a condition on calls. By now there is another program for calls that do not meet it."""
     c.program = with_narrow_sizes(c.program)
+
+
+def narrow_comparisons(c: Compilation) -> None:
+    """Whether an index fits in 32 bits is known once sizes have bounds."""
+    c.program = in_each_version(compared_narrowly, c.program)
 
 
 def version_guards(c: Compilation) -> None:

@@ -63,6 +63,7 @@ A_TRY = (
     Pass(passes.hoist_invariants, "program", "program"),
     Pass(passes.vectorize, "program", "program, and another"),
     Pass(passes.narrow_indices, "programs", "programs"),
+    Pass(passes.narrow_comparisons, "programs", "programs"),
     Pass(passes.version_guards, "programs", "programs"),
     Pass(passes.print_schedule, "schedule trees", "text"),
 )

@@ -8,6 +8,7 @@ LAUNCH     a statement that is neither inlined, kept nor an epilogue gets a laun
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 from ...dsl.errors import InternalError
@@ -54,12 +55,13 @@ def group_launches_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Computat
             kept -= error.tensors
 
 
-def is_one_launch(op: Op, kept: frozenset[str]) -> bool:
-    """Whether all of the op is one launch that keeps these intermediates."""
+def is_one_launch(op: Op, kept: frozenset[str], names: Collection[str] | None = None) -> bool:
+    """Whether the computations of these names, or else all of the op, are one launch that keeps these intermediates."""
     try:
-        return len(group_launches(op, kept)) == 1
+        groups = group_launches(op, kept)
     except CircularLaunches:
         return False
+    return len(groups) == 1 or (names is not None and any({w.name for w in g} == {*names} for g in groups))
 
 
 def _computation(s: Statement) -> Computation:

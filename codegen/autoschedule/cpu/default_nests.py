@@ -237,10 +237,10 @@ def _columns(
 
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
     """FUSED: the intermediates to keep if the author wrote nothing: the op is reductions of rows, and their readers row by
-    row."""
+    row. Products that these read come before, in launches of their own."""
     if cores_and_lanes(device) is None and block_machine(device) is None:
         return frozenset()
-    computations = [w for g in group_launches(op, frozenset()) for w in g]
+    computations = _after_products([w for g in group_launches(op, frozenset()) for w in g])
     made = {t: w for w in computations[:-1] for t in w.targets}
     inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
     firsts = list({id(made[t]): made[t] for t in inner}.values())
@@ -265,7 +265,18 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
     levels = cores_and_lanes(device)
     held = cached_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
-    return next((x for x in (kept | held, kept) if is_one_launch(op, x)), frozenset())
+    names = {w.name for w in computations}
+    return next((x for x in (kept | held, kept) if is_one_launch(op, x, names)), frozenset())
+
+
+def _after_products(computations: list[Computation]) -> list[Computation]:
+    """Those beside the products that read nothing else of them."""
+    made = {t for w in computations for t in w.targets}
+    before: set[str] = set()
+    for w in computations:
+        if w.reduction is not None and len(reused_indices(w)) > 1 and before.issuperset(w.reads & made - {w.name}):
+            before |= {w.name, *w.targets}
+    return [w for w in computations if w.name not in before]
 
 
 def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:

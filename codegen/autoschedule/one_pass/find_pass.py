@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from ....dsl.errors import UserError
 from ....dsl.index.expr import Expr
-from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
 from ...plan.computations import Computation, computation_extents
@@ -72,12 +71,8 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         chain = dependences(Focus(computations, {}, "", "", {}), key, None)
     except UserError:
         return None
-    return found if {d.reduction.name for d in chain} >= {w.name for w in over if _reads_values(w, found)} and chain else None
-
-
-def _reads_values(w: Computation, found: OnePass) -> bool:
-    made = {t for x in (*found.values, found.statistic) for t in x.targets}
-    return any(ld.tensor in made for ld in loads(w.value))
+    # What does not follow the statistic has a loop of its own, which would compute the scores again.
+    return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
 
 
 def name_of(w: Computation, found: OnePass) -> str:
