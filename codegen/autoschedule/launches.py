@@ -29,7 +29,7 @@ from ..schedule.size_bounds import with_size_bounds
 from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
-from .gpu.materialised_operands import materialised_operands
+from .gpu.materialised_operands import finished_operands, materialised_operands
 from .gpu.one_pass_choice import apart_launch, compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open, without_auto
@@ -152,7 +152,7 @@ def launches_of(
     apart = frozenset(own)
     kept |= joined_intermediates(op, device, lines) if joined is None else joined
     if _keeps_for_completion(device, lines):
-        apart |= precomputed_operands(op, device) - kept - moved
+        apart |= (precomputed_operands(op, device) | _finished(op, device)) - kept - moved
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
     groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
@@ -215,7 +215,8 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
     op = inline_copies(op, frozenset(named))
     if is_all_open(lines) or _filled_in(lines):
-        named |= materialise_operands(name_factors(op), device) | squared_factor_names(op)
+        every = name_factors(op)
+        named |= materialise_operands(every, device) | _finished(every, device) | squared_factor_names(op)
         rest = tuple(x for x in lines if not _has_own_launch(device, x))
         moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
@@ -234,11 +235,19 @@ def _factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> fr
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
     machine = block_machine(device)
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    pointwise = ({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
+    pointwise = _pointwise_intermediates(op) - _finished(op, device)
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
         return frozenset()
-    return materialised_operands(context_of(op, device), machine, op, frozenset(pointwise))
+    return materialised_operands(context_of(op, device), machine, op, pointwise)
+
+
+def _finished(op: Op, device: Device) -> frozenset[str]:
+    return frozenset() if block_machine(device) is None else finished_operands(op, _pointwise_intermediates(op))
+
+
+def _pointwise_intermediates(op: Op) -> frozenset[str]:
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    return frozenset({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
 
 
 def _has_own_launch(device: Device, line: syntax.Line) -> bool:

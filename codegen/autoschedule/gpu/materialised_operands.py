@@ -4,6 +4,8 @@ An instruction that needs a tensor as a factor needs a computed factor in memory
 each tile (`codegen/lower/compute_at.py`), zero past the edges. Where nothing is padded, lanes can compute it in the
 instruction's fragments as well: no step waits for its loads, but each warp computes all that it reads. The faster one is taken.
 If the instruction can convert the factor itself, or no instruction matches, the factor is computed where it is read.
+
+FINISHED  what finishes a reduction, and is a factor of another, is computed once: where the results of the first are stored.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...plan.group_launches import group_launches, group_launches_keeping
 from ..access_model import AccessProblem
-from ..instr_mappings import mappings
+from ..instr_mappings import mappings, reused_indices
 from ..machine_model import MachineModel
 from ..rank import rank_candidates
 from .computed_operands import Made, operand_computations
@@ -40,6 +42,22 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
             if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
                 found |= factors
     return frozenset(found)
+
+
+def finished_operands(op: Op, pointwise: frozenset[str]) -> frozenset[str]:
+    """FINISHED: those in `pointwise`. Nothing else reads the reduction, or its results would be stored as well."""
+    found = set()
+    for name in pointwise:
+        every = [w for g in group_launches(op, frozenset(), frozenset({name})) for w in g]
+        maker = next((w for w in every if w.reduction is not None and name in w.targets), None)
+        if maker is None or len(maker.outputs) != 1 or len(reused_indices(maker)) < 2:
+            continue
+        readers = [w for w in every if name in w.reads and w is not maker]
+        alone = not any(maker.name in w.reads for w in every if w is not maker)
+        if alone and readers and all(len(reused_indices(w)) > 1 and w.reduction is not None for w in readers):
+            found.add(name)
+    before = {ld.tensor for s in op.statements if s.target in found for ld in loads(s.value)}
+    return frozenset(found - before)  # of a chain the last, which is the factor
 
 
 def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computation, made: Made = ()) -> bool:
