@@ -52,14 +52,18 @@ def copy_leaf(low: Lowering, focus: Focus, leaf: CopyLeaf) -> list[Stmt]:
 
 
 def _fitting(low: Lowering, focus: Focus, computation: Computation, leaf: CopyLeaf) -> Iterator[InstrMatch]:
-    """The ways of the instructions that fill the fragment, or SEVERAL of them."""
+    """The ways of the instructions that fill the fragment, or SEVERAL of them; where any will do, the best one."""
+    if leaf.fragment is None:
+        best = low.find_instr(leaf.instr, computation, leaf.move.span, must=False)
+        yield from () if best is None else (best,)
+        return
     inside = computation if computation.domain else strip_mask(computation)[0]
     for instr in low.instrs_named(leaf.instr, leaf.move.span):
         for m in all_matches(instr, inside):
             filled = fragment_map(m, instr.statement.target)
             if same_fragment(leaf.fragment, filled):
                 yield m
-            elif leaf.fragment is not None and _come_together(focus, computation, index_in_turn(leaf.fragment, filled), m):
+            elif _come_together(focus, computation, index_in_turn(leaf.fragment, filled), m):
                 yield replace(m, held=leaf.fragment)
 
 

@@ -52,7 +52,11 @@ def nest(device: str, name: str, sizes: dict[str, int]) -> LanePass:
 
 
 def text_of(found: LanePass, at: dict[str, int]) -> str:
-    return "".join("".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines()) for _, x in found.lines(at, {}))
+    return "".join(
+        "".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines())
+        for lines in found.lines(at, {}).values()
+        for x in lines
+    )
 
 
 def compiled(name: str, device: str, sizes: dict[str, int], lines: str = "") -> CompiledProgram:
