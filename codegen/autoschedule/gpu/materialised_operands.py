@@ -46,18 +46,19 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
 
 def finished_operands(op: Op, pointwise: frozenset[str]) -> frozenset[str]:
     """FINISHED: those in `pointwise`. Nothing else reads the reduction, or its results would be stored as well."""
+    reductions = [s for s in op.statements if s.reduction is not None]
+    factors = pointwise & {ld.tensor for s in reductions for ld in loads(s.value)}
     found = set()
-    for name in pointwise:
-        every = [w for g in group_launches(op, frozenset(), frozenset({name})) for w in g]
+    every = [w for g in group_launches(op, frozenset(), factors) for w in g] if factors and len(reductions) > 1 else []
+    for name in factors:
         maker = next((w for w in every if w.reduction is not None and name in w.targets), None)
         if maker is None or len(maker.outputs) != 1 or len(reused_indices(maker)) < 2:
             continue
-        readers = [w for w in every if name in w.reads and w is not maker]
+        readers = [w for w in every if name in w.reads]
         alone = not any(maker.name in w.reads for w in every if w is not maker)
-        if alone and readers and all(len(reused_indices(w)) > 1 and w.reduction is not None for w in readers):
+        if alone and all(len(reused_indices(w)) > 1 and w.reduction is not None for w in readers):
             found.add(name)
-    before = {ld.tensor for s in op.statements if s.target in found for ld in loads(s.value)}
-    return frozenset(found - before)  # of a chain the last, which is the factor
+    return frozenset(found)
 
 
 def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computation, made: Made = ()) -> bool:
