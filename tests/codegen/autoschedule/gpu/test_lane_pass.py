@@ -167,3 +167,17 @@ def test_open_sizes(name: str, device: str) -> None:
         np.testing.assert_array_equal(np.isnan(got), np.isnan(value))
         some = np.isfinite(value)
         assert (np.abs(np.asarray(got, float)[some] - value[some]) <= bound[some]).all()
+
+
+def test_bytes() -> None:
+    """Rows are asked for once, keys and values once by each block: by the emulator's count."""
+    sizes = {"H": 2, "Q": 200, "T": 96, "D": 32}
+    kernel = compile(OPS, op="attention_f32", target="emulate:sm_80", sizes=sizes)
+    kernel.counting = True
+    rng = np.random.default_rng(0)
+    kernel(*(rng.standard_normal((2, n, 32), dtype=np.float32) for n in (200, 96, 96)))
+    counts = kernel.report.counts
+    assert counts is not None
+    (launch,) = counts.launches
+    rows, keys = 2 * 200 * 32 * 4, 96 * 32 * 4
+    assert sum(counts.moved["global"].values()) == 2 * rows + launch["blocks"] * 2 * keys
