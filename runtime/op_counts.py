@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
 from ..dsl.op import Op, Statement, Tensor
 from ..dsl.values import Apply, Masked, loads, walk
@@ -73,8 +75,6 @@ def _domains(op: Op) -> dict[str, tuple[Expr, ...]]:
 
 def _points(s: Statement, domain: tuple[Expr, ...], sizes: Mapping[str, int]) -> int:
     """Of the statement's ranges, those at which all conditions hold."""
-    import numpy as np
-
     extents = {i: int(e.evaluate(sizes)) for i, e in s.ranges}
     every = prod(extents.values())
     used = {v.name for c in domain for v in c.variables()} & extents.keys()
