@@ -1,17 +1,23 @@
-"""The candidates for a launch, of all templates that are for the device: what completion and tuning choose from."""
+"""The candidates for a launch, of all templates that are for the device: what completion and tuning choose from.
+
+WITH_LINES  An author's lines may be some of a pass over the keys: each line of a candidate is a slot. Candidates with the
+            author's sizes come first; if none has them, the author's numbers stand in the lines of the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
+from .constraints import merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
-from .gpu.one_pass_choice import pass_candidates
+from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
 from .line_builders import is_all_open
 from .rank import block_candidates
 from .rule_lines import rule_lines
@@ -23,8 +29,7 @@ def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...]
 
 
 def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
-    if is_all_open(lines):
-        yield pass_candidates(ctx, computations)
+    yield pass_candidates(ctx, computations) if is_all_open(lines) else completed_pass(ctx, computations, lines)
     yield block_candidates(ctx, computations, lines)
     rule = rule_lines(ctx, computations)
     if not is_all_open(lines):
@@ -35,7 +40,22 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
     yield nest_candidates(ctx, computations, rule)
 
 
+def completed_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> list[Candidate]:
+    """WITH_LINES: of the pass, where each of the author's lines is one of its; none where the computations are no pass."""
+    same: list[Candidate] = []
+    others: list[Candidate] = []
+    for candidate in every_pass_candidate(ctx, computations) or one_pass_candidates(ctx, computations):
+        slots, at = slots_of_lines(candidate.lines)
+        written = parse_constraints(ctx.device, slots, lines)
+        if written is not None:
+            chosen = {slot.name: (line,) for slot, line in zip(slots, candidate.lines, strict=True)}
+            merged = tuple(line for _, line in merged_lines(written.placement, chosen, at))
+            has_sizes = all(at[name] == size for name, size in written.fixed.items())
+            (same if has_sizes else others).append(replace(candidate, make=lambda merged=merged: merged))
+    return same or others
+
+
 def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Whether some candidate has a place for each of these lines."""
-    found = block_candidates(ctx, computations, lines)
+    found = completed_pass(ctx, computations, lines) or block_candidates(ctx, computations, lines)
     return bool(found) or can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))

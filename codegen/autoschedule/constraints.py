@@ -36,6 +36,7 @@ class Slot:
     pipeline  the name that candidates have for the buffers of a tile's pipeline, and how many there are without the modifier,
               where that says so
     part    whether it is what is left of a tile (REST)
+    strided the indices of a tile whose chunks lie apart (`every`)
     """
 
     name: str
@@ -47,6 +48,7 @@ class Slot:
     absent: tuple[tuple[str, int], ...] = ()
     pipeline: tuple[str, int | None] = ("stages", None)
     part: bool = False
+    strided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
         case syntax.Tile():
             names = dict(slot.axes)
             ones = all(names[a.index] or constant_size(a.size) in (1, None) for a in line.axes if a.index in names)
-            return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
+            return line.level == slot.level and _lie_alike(slot, line) and ones
         case syntax.Move():
             return line.tensor in slot.about and _suits_memory(device, slot, line)
         case syntax.Keep():
@@ -127,11 +129,39 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
     return False
 
 
+def _lie_alike(slot: Slot, line: syntax.Tile) -> bool:
+    """Whether the slot has each of the line's axes, with chunks next to each other, or apart, as there."""
+    names = dict(slot.axes)
+    return all(a.index in names and (a.every is None) == (a.index not in slot.strided) for a in line.axes)
+
+
 def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -> bool:
     """Whether the line names the slot's memory, or leaves it open and asks for nothing that the memory cannot have."""
     if line.memory is not None or slot.level is None:
         return line.memory in (None, slot.level)
     return asks_for_registers(device, line) in (None, device.is_register(slot.level))
+
+
+def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], dict[str, int]]:
+    """Each line of a candidate as a slot, and the candidate's sizes."""
+    slots: list[Slot] = []
+    at: dict[str, int] = {}
+    for n, line in enumerate(way):
+        slot = Slot(str(n), type(line), pipeline=("", None))
+        match line:
+            case syntax.Tile():
+                at |= {f"{n} {a.index}": constant_size(a.size) or 1 for a in line.axes}
+                strided = tuple(a.index for a in line.axes if a.every is not None)
+                axes = tuple((a.index, f"{n} {a.index}") for a in line.axes)
+                slot = replace(slot, level=line.level, axes=axes, strided=strided)
+            case syntax.Move() | syntax.Keep():
+                slot = replace(slot, level=line.memory, about=syntax.tensors_of(line))
+            case syntax.Fuse():  # lines below speak of what it makes
+                slot = replace(slot, about=(line.name, *line.indices), needed=True)
+            case syntax.Compute():
+                slot = replace(slot, about=(line.instr,) if isinstance(line.instr, str) else (), needed=True)
+        slots.append(slot)
+    return tuple(slots), at
 
 
 # ---------------------------------------------------------------- sizes

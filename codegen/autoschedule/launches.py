@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dsl import syntax
 from ...dsl.device import Device
-from ...dsl.errors import Diagnostics
+from ...dsl.errors import Diagnostics, UserError
 from ...dsl.errors.schedule import NotComputed
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
@@ -26,6 +26,7 @@ from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
+from .candidates import can_complete, completed_pass
 from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
@@ -76,12 +77,12 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
 
     `ctx`: of the op; gets a report where one pass is an alternative.
     """
-    if not _keeps_for_completion(device, lines):
-        return frozenset()
-    kept = kept_intermediates(op) if is_all_open(lines) else frozenset()
-    if kept and _is_one_pass(ctx or context_of(op, device), op, kept):
+    kept = kept_intermediates(op) if is_all_open(lines) or _filled_in(lines) else frozenset()
+    if kept and is_all_open(lines) and _is_one_pass(ctx or context_of(op, device), op, kept):
         return kept
-    return _joined_apart(op, device, lines)
+    if kept and not is_all_open(lines) and _is_part_of_pass(op, device, lines, kept):
+        return kept
+    return _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
 
 
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
@@ -115,6 +116,24 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     report = compared(ranked, op.name, apart)
     ctx.alternatives.append(report)
     return report.candidates[0].nest.startswith("one pass")
+
+
+def _is_part_of_pass(op: Op, device: Device, lines: tuple, kept: frozenset[str]) -> bool:
+    """Whether the author's lines are some of one pass, and not of a launch apart."""
+    together = _together(op, kept, frozenset())
+    if together is None or not completed_pass(context_of(op, device), together, lines):
+        return False
+    joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
+    try:
+        apart = launches_of(op, device, lines, joined)
+    except UserError:
+        return True
+    ctx = context_of(op, device)
+    return not any(
+        can_complete(ctx, computations, own) and not completed_pass(ctx, computations, own)
+        for computations, own in apart
+        if own
+    )
 
 
 def in_one_launch(op: Op) -> tuple[Computation, ...] | None:

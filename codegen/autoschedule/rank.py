@@ -302,7 +302,19 @@ def block_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]
 
 def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUTO) -> list[Candidate]:
     """Ranked candidates for a launch, the author's lines among them, the best first."""
-    order = best_candidates(found)
+    return _made(found, best_candidates(found), launch, lines)
+
+
+def every_candidate(r: RankedCandidates, launch: str) -> list[Candidate]:
+    """All candidates of a nest that fit, the fastest at the largest sizes first."""
+    fit = np.flatnonzero(np.isfinite(r.seconds[-1]))
+    order = fit[np.argsort(r.seconds[-1, fit], kind="stable")].tolist()
+    return _made([r], [(r, i, float(r.seconds[-1, i] / r.seconds[-1, order[0]])) for i in order], launch, AUTO)
+
+
+def _made(
+    found: list[RankedCandidates], order: list[tuple[RankedCandidates, int, float]], launch: str, lines: Lines
+) -> list[Candidate]:
     costs = {r: r.costs([i for x, i, _ in order if x is r]) for r in found}
     out = []
     for n, (r, i, _) in enumerate(order):

@@ -25,7 +25,7 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ...schedule.build_tree import constant_size
 from ...schedule.candidate import Candidate, Cost, Lines
-from ..constraints import PlacedLine, Slot, merged_lines, placements
+from ..constraints import PlacedLine, merged_lines, placements, slots_of_lines
 from ..line_builders import resize_panels, without_auto
 from .matmul import blockings, lines_of, sample_problem
 from .nest_space import describe_tiles, nest_schedules
@@ -76,7 +76,7 @@ def _completions(
     """Completions by a candidate, each with the number of lines, and indices of tiles, that the candidate lost or that are not
     its own: the model does not know of them."""
     for way in dict.fromkeys((nest, _joined(nest))):
-        slots, at = _slots(way)
+        slots, at = slots_of_lines(way)
         chosen = {slot.name: (line,) for slot, line in zip(slots, way, strict=True)}
         for placement in placements(ctx.device, slots, lines, _may_stand_alone):
             merged = list(merged_lines(placement, chosen, at))
@@ -91,8 +91,8 @@ def _weight(line: syntax.Line) -> int:
 
 
 def _is_sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
-    """Whether the lines bound their buffers and lanes, the units that own a memory use it, and no tensor is copied to a memory
-    twice. A nest without some of its tiles, or with some lines more, may violate this."""
+    """Whether the lines bound their buffers and lanes, copy what is read, the units that own a memory use it, and no tensor is
+    copied to a memory twice. A nest without some of its tiles, or with some lines more, may violate this."""
     levels, copied = {ctx.device.levels[0].name}, set()
     open_ = {i for w in computations for i, e in computation_extents(w).items() if e.interval[1] is None}
     for line in lines:
@@ -105,7 +105,7 @@ def _is_sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines
             case syntax.Move():
                 read = [ld for w in computations for ld in loads(w.value) if ld.tensor == line.tensor]
                 held = {v.name for ld in read for e in ld.indices for v in e.variables()}
-                if line.memory is None or ctx.device.memory(line.memory).level not in levels:
+                if not read or line.memory is None or ctx.device.memory(line.memory).level not in levels:
                     return False
                 if (line.tensor, line.memory) in copied:
                     return False
@@ -118,7 +118,7 @@ def _is_sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines
     return True
 
 
-# ---------------------------------------------------------------- SLOTS, ALONE
+# ---------------------------------------------------------------- ALONE
 
 
 def _joined(way: Lines) -> Lines:
@@ -137,26 +137,6 @@ def _apart(above: syntax.Tile, x: syntax.Tile) -> bool:
     """Are both plain loops, over different indices?"""
     plain = not (x.level or above.level or x.modifiers or above.modifiers)
     return plain and {a.index for a in above.axes}.isdisjoint(a.index for a in x.axes)
-
-
-def _slots(way: Lines) -> tuple[tuple[Slot, ...], dict[str, int]]:
-    """SLOTS, and the sizes of the candidate."""
-    slots: list[Slot] = []
-    at: dict[str, int] = {}
-    for n, line in enumerate(way):
-        slot = Slot(str(n), type(line), pipeline=("", None))
-        match line:
-            case syntax.Tile():
-                at |= {f"{n} {a.index}": constant_size(a.size) or 1 for a in line.axes}
-                slot = replace(slot, level=line.level, axes=tuple((a.index, f"{n} {a.index}") for a in line.axes))
-            case syntax.Move() | syntax.Keep():
-                slot = replace(slot, level=line.memory, about=syntax.tensors_of(line))
-            case syntax.Fuse():  # lines below speak of what it makes
-                slot = replace(slot, about=(line.name, *line.indices), needed=True)
-            case syntax.Compute():
-                slot = replace(slot, about=(line.instr,) if isinstance(line.instr, str) else (), needed=True)
-        slots.append(slot)
-    return tuple(slots), at
 
 
 def _may_stand_alone(line: syntax.Line) -> bool:

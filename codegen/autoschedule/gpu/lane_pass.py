@@ -193,7 +193,8 @@ class LanePass(PassModel):
         mine = tuple(syntax.Move(s.access.tensor, kept) for s in self.staged if self.row in s.access.axes)
         block = (self._lanes(at, self.inner), tile_text((self.inner, self.vector)), *mine, syntax.Compute())
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
-        out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
+        if found.values:
+            out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
         return {"pass": (*out, self._lanes(at, self.feature), syntax.Compute())}
 
     def _lanes(self, at: dict[str, int], features: str) -> syntax.Tile:

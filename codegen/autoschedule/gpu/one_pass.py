@@ -203,7 +203,8 @@ class FragmentPass(PassModel):
         )
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
         out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
-        out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
+        if found.values:
+            out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
         return {"pass": (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))}
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:

@@ -21,6 +21,7 @@ from ..rank import (
     Sizes,
     best_candidates,
     candidates_of,
+    every_candidate,
     mean_slowdown,
     rank_candidates,
     rank_nest,
@@ -44,6 +45,12 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Ra
         fits = nest is not None and nest.few_rows is None
         ctx.ranked_passes[computations] = rank_nest(ctx, sample_sizes(ctx, computations), nest) if nest and fits else None
     return ctx.ranked_passes[computations]
+
+
+def every_pass_candidate(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
+    """The candidates of the pass, also those that are not among the best: an author may have written their sizes."""
+    ranked = rank_pass(ctx, computations)
+    return every_candidate(ranked, computations[-1].targets[0]) if ranked is not None else []
 
 
 def pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
