@@ -276,7 +276,7 @@ def _has_own_launch(device: Device, line: syntax.Line) -> bool:
 
 def _launch_blocks(device: Device, lines: tuple) -> dict[str, tuple]:
     """The tensors that have launches of their own by a line, with the block of each."""
-    return {x.tensors[0]: x.block or () for x in lines if _has_own_launch(device, x)}
+    return {t: x.block or () for x in lines if _has_own_launch(device, x) for t in x.tensors}
 
 
 def _keeps_for_completion(device: Device, lines: tuple) -> bool:

@@ -38,12 +38,23 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
         if main is not None and computations is main[0] and not (alone and (keeping or moving)):
             plain = lines
             continue
-        blocks.append(syntax.Keep(computations[-1].targets[:1], outer, block=lines))
+        blocks.append(syntax.Keep(_computed_here(computations, lines, written, inner), outer, block=lines))
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()
     device_name = decl.device if decl else None
     whole = syntax.ScheduleDecl(name, op.name, None, (), device_name, where, (*blocks, *plain))
     return format_node(whole)
+
+
+def _computed_here(
+    computations: tuple[Computation, ...], lines: Container[syntax.Line], written: Sequence[LaunchLines], inner: Container[str]
+) -> tuple[str, ...]:
+    """The tensors that the line of a launch names: one that it computes, and the intermediates that other launches move, which
+    those would compute for themselves otherwise."""
+    others = (x for _, every in written if every is not lines for x in every)
+    moved = {x.tensor for x in others if isinstance(x, syntax.Move)}
+    first = computations[-1].targets[0]
+    return (first, *dict.fromkeys(t for w in computations for t in w.targets if t != first and t in inner and t in moved))
 
 
 def lines_with_blocks(
