@@ -66,10 +66,19 @@ def _fills(program: Program, launch: Launch, w: Access, r: Access) -> bool:
     if not order.here or any(isinstance(s, Guard) for s in own):
         return False
     ends = {s.var: s.stop if (s.start, s.step) == (ZERO, ONE) else ZERO for s in own if isinstance(s, For)}
+    last = len(w.coords) - 1
+    row = w.buffer.shape[last].constant if w.extent > 1 else 1
+    if not row or w.extent % row:
+        return False
+    rows = w.extent // row  # whole ones, where it is more than an element
     for d, (c, extent) in enumerate(zip(w.coords, w.buffer.shape, strict=True)):
         v = plain_var(c)
-        if w.extent > 1 and d == len(w.coords) - 1:
-            if c != ZERO or extent.constant != w.extent:
+        if w.extent > 1 and d == last:
+            if c != ZERO:
+                return False
+        elif d == last - 1 and rows > 1:
+            v = plain_var(c // rows) if c == c // rows * rows else None
+            if v is None or extent.constant is None or (ends.pop(v, ZERO) * rows) != extent:
                 return False
         elif c == ZERO and extent == ONE:
             continue

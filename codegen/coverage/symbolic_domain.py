@@ -168,12 +168,14 @@ class LaunchDomains:
         free = dict(state.free)
         beside = [state.value(c) for c in also]
         if access.extent > 1:
-            r = _piece(access, scope is not None)
-            coords[-1] = coords[-1] + r
-            beside = [c.subs({PIECE: as_expr(r)}) for c in beside]
-            if scope is not None:
-                free[r] = ZERO
-                conds += [as_expr(r), access.extent - 1 - r]
+            element = ZERO
+            for d, r, count in _piece(access, scope is not None):
+                coords[d] = coords[d] + r
+                element = element * count + r
+                if scope is not None:
+                    free[r] = ZERO
+                    conds += [as_expr(r), count - 1 - r]
+            beside = [c.subs({PIECE: element}) for c in beside]
         unless = [cs for n, cs in state.unless if n in wanted]
         ranges = {x: cs for x, (n, cs) in state.ranges.items() if n in wanted or (n == UNIT and x in free)}
         return BegunDomain(Domain((*coords, *beside), conds, unless, free, state.last), ranges, self.table)
@@ -305,15 +307,24 @@ class _State:
             self.last[x] = stop - 1
 
 
-def _piece(a: Access, own: bool) -> Var:
-    """Which of its elements: they go on in the next row, where digits say so, which is not followed here."""
+def _piece(a: Access, own: bool) -> list[tuple[int, Var, int]]:
+    """Which of its elements: for a dimension the variable that counts them, and how many there are.
+
+    A piece is part of a row, or whole rows. Where digits say that it goes on in the next row, it is not followed here.
+    """
     shape, end = a.buffer.shape, a.coords[-1].interval[1]
-    inside = end is not None and shape[-1].constant is not None and end + a.extent <= shape[-1].constant
+    row = shape[-1].constant
+    name = "#'" if own else "#"
+    if row is not None and a.extent > row:
+        rows, rest = divmod(a.extent, row)
+        high, room = (a.coords[-2].interval[1], shape[-2].constant) if len(shape) > 1 else (None, None)
+        if rest or a.coords[-1] != ZERO or high is None or room is None or high + rows > room:
+            raise NotSymbolic
+        return [(-2, Var(f"{name}rows", 0, rows - 1), rows), (-1, Var(name, 0, row - 1), row)]
+    inside = end is not None and row is not None and end + a.extent <= row
     if not inside and any(goes_on_in_next_row(a.coords, d, shape[d]) for d in range(1, len(shape))):
         raise NotSymbolic
-    if shape[-1].constant is not None and a.extent > shape[-1].constant:
-        raise NotSymbolic
-    return Var("#'" if own else "#", 0, a.extent - 1)
+    return [(-1, Var(name, 0, a.extent - 1), a.extent)]
 
 
 def with_constant_digits(d: Domain) -> Domain:

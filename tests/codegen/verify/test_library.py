@@ -58,4 +58,6 @@ def test_ops(name: str, device: str) -> None:
     module = library()
     op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})
     program = compile_program(module, op, None, module.device(device)).program
-    assert verify(program, op, work=WORK).checked
+    found = verify(program, op, work=WORK)
+    # Where one call of an instruction computes many values, no instance is done by then.
+    assert found.checked or verify(program, op, work=5 * WORK).checked

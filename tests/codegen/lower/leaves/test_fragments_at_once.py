@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import andiron
 import numpy as np
 import pytest
+from andiron.codegen.coverage.check_coverage import check_coverage
+from andiron.codegen.coverage.element_coverage import Coverage
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Call, Stmt
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.leaves.fragment_fit import index_in_turn
 from andiron.codegen.lower.leaves.match_instr import FragmentMap
+from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import InstrMismatch
-from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.errors.verify import ElementNotCovered
+from andiron.dsl.index.expr import ZERO, Var, as_expr
+from andiron.dsl.module import loads as loads_module
+
+from ....support.edit_programs import edited
 
 SCHEDULE = """import std.ops.gemm
 
@@ -96,3 +108,26 @@ def test_registers_of_one_fragment_after_those_of_another() -> None:
     assert index_in_turn(one, fragment(four, ("k", 8, pair + r // 2), ("n", 16, row + r % 2 * 8))) is None  # by turns
     assert index_in_turn(one, fragment(four, ("k", 8, pair + r % 2), ("n", 16, row * 2 + r // 2))) is None  # rows interleaved
     assert index_in_turn(one, one) is None
+
+
+def test_each_fragment_that_is_read_was_filled() -> None:
+    """For all sizes, by whole rows of registers; a call that fills the same two again leaves others without a value."""
+    text = SCHEDULE.format(op="gemm_f16", m=16, n=64, warp=32, k=16, instr="ldmatrix", mma=MMA["gemm_f16"])
+    module = loads_module(text)
+    op = module.ops["gemm_f16"]
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
+    registers = next(s.pieces[-1].buffer for s in calls(program) if "bb" in s.instr)
+    assert registers not in Coverage(program).not_proven
+
+    def again(s: Stmt) -> list[Stmt]:
+        if not isinstance(s, Call) or "bb" not in s.instr:
+            return [s]
+        pieces = tuple(replace(p, coords=(ZERO,) * len(p.coords)) if p.buffer == registers else p for p in s.pieces)
+        return [replace(s, pieces=pieces)]
+
+    with pytest.raises(ElementNotCovered, match=f"`{registers}`.* is read, and nothing writes it before"):
+        check_coverage(edited(program, again), op, None)
+
+
+def calls(program: Program) -> list[Call]:
+    return [s for x in program.launches for s in statements(x.body) if isinstance(s, Call)]
