@@ -21,15 +21,15 @@ from .runner import Summary
 CASES = int(os.environ.get("FUZZ", "0"))
 FIRST = int(os.environ.get("FUZZ_FROM", "250"))
 BATCH = 25
-# how many seeds of each kind are run where: of the schedules of all kinds the interpreter runs about 200
+# how many seeds of each kind are run where; `FUZZ=N` runs N of the first, and of the others in proportion
 COUNTS = {
-    ("schedule", "interpreter"): 200,
-    ("op", "interpreter"): 50,
-    ("device", "interpreter"): 50,
+    ("schedule", "interpreter"): 100,
+    ("op", "interpreter"): 25,
+    ("device", "interpreter"): 25,
     ("schedule", "native"): 25,
     ("op", "native"): 25,
     ("schedule", "emulate"): 25,
-    ("wide-schedule", "interpreter"): 50,
+    ("wide-schedule", "interpreter"): 25,
     ("wide-device", "interpreter"): 25,
     ("wide-op", "interpreter"): 25,
     ("product", "interpreter"): 25,
@@ -37,7 +37,7 @@ COUNTS = {
     ("wide-device", "native"): 25,
     ("product", "native"): 25,
     ("product", "emulate"): 25,
-    ("schedule", "fed-back"): 50,
+    ("schedule", "fed-back"): 25,
     ("wide-schedule", "fed-back"): 25,
     ("device", "fed-back"): 25,
     ("product", "fed-back"): 25,
@@ -53,7 +53,7 @@ def batches(*hows: str) -> list[tuple[str, str, int]]:
         (kind, how, n)
         for (kind, how), count in COUNTS.items()
         if how in hows
-        for n in range((CASES * count // 200 if CASES else count) // BATCH)
+        for n in range((CASES * count // COUNTS["schedule", "interpreter"] if CASES else count) // BATCH)
     ]
 
 
