@@ -316,7 +316,7 @@ def _piece(a: Access, own: bool) -> list[tuple[int, Var, int]]:
     row = shape[-1].constant
     name = "#'" if own else "#"
     if row is not None and a.extent > row:
-        rows, rest = divmod(a.extent, row)
+        rows, rest = divmod(a.extent, row) if row else (0, a.extent)
         high, room = (a.coords[-2].interval[1], shape[-2].constant) if len(shape) > 1 else (None, None)
         if rest or a.coords[-1] != ZERO or high is None or room is None or high + rows > room:
             raise NotSymbolic
