@@ -42,20 +42,34 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
 
 def completed_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> list[Candidate]:
     """WITH_LINES: of the pass, where each of the author's lines is one of its; none where the computations are no pass."""
-    same: list[Candidate] = []
-    others: list[Candidate] = []
+    found = list(_completions_of_pass(ctx, computations, lines))
+    return [c for c, has_sizes in found if has_sizes] or [c for c, _ in found]
+
+
+def is_part_of_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
+    """Whether there is a `completed_pass`."""
+    return any(True for _ in _completions_of_pass(ctx, computations, lines))
+
+
+def _completions_of_pass(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines
+) -> Iterator[tuple[Candidate, bool]]:
+    """Each with whether it has the author's sizes."""
     for candidate in every_pass_candidate(ctx, computations) or one_pass_candidates(ctx, computations):
-        slots, at = slots_of_lines(candidate.lines)
+        slots, chosen, at = slots_of_lines(candidate.lines)
         written = parse_constraints(ctx.device, slots, lines)
         if written is not None:
-            chosen = {slot.name: (line,) for slot, line in zip(slots, candidate.lines, strict=True)}
             merged = tuple(line for _, line in merged_lines(written.placement, chosen, at))
             has_sizes = all(at[name] == size for name, size in written.fixed.items())
-            (same if has_sizes else others).append(replace(candidate, make=lambda merged=merged: merged))
-    return same or others
+            yield replace(candidate, make=lambda merged=merged: merged), has_sizes
 
 
 def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Whether some candidate has a place for each of these lines."""
-    found = completed_pass(ctx, computations, lines) or block_candidates(ctx, computations, lines)
+    return is_part_of_pass(ctx, computations, lines) or can_complete_apart(ctx, computations, lines)
+
+
+def can_complete_apart(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
+    """The same of nests that are no pass."""
+    found = block_candidates(ctx, computations, lines)
     return bool(found) or can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))

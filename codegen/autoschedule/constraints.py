@@ -142,8 +142,8 @@ def _suits_memory(device: Device, slot: Slot, line: syntax.Move | syntax.Keep) -
     return asks_for_registers(device, line) in (None, device.is_register(slot.level))
 
 
-def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], dict[str, int]]:
-    """Each line of a candidate as a slot, and the candidate's sizes."""
+def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], Named, dict[str, int]]:
+    """Each line of a candidate as a slot, the lines by the slot's name, and the candidate's sizes."""
     slots: list[Slot] = []
     at: dict[str, int] = {}
     for n, line in enumerate(way):
@@ -161,7 +161,7 @@ def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], dict[s
             case syntax.Compute():
                 slot = replace(slot, about=(line.instr,) if isinstance(line.instr, str) else (), needed=True)
         slots.append(slot)
-    return tuple(slots), at
+    return tuple(slots), {slot.name: (line,) for slot, line in zip(slots, way, strict=True)}, at
 
 
 # ---------------------------------------------------------------- sizes

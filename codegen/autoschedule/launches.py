@@ -26,7 +26,7 @@ from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
-from .candidates import can_complete, completed_pass
+from .candidates import can_complete_apart, is_part_of_pass
 from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import precomputed_operands
@@ -78,10 +78,10 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
     `ctx`: of the op; gets a report where one pass is an alternative.
     """
     kept = kept_intermediates(op) if is_all_open(lines) or _filled_in(lines) else frozenset()
-    if kept and is_all_open(lines) and _is_one_pass(ctx or context_of(op, device), op, kept):
-        return kept
-    if kept and not is_all_open(lines) and _is_part_of_pass(op, device, lines, kept):
-        return kept
+    if kept:
+        ctx = ctx or context_of(op, device)
+        if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
+            return kept
     return _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
 
 
@@ -118,21 +118,19 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     return report.candidates[0].nest.startswith("one pass")
 
 
-def _is_part_of_pass(op: Op, device: Device, lines: tuple, kept: frozenset[str]) -> bool:
+def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozenset[str]) -> bool:
     """Whether the author's lines are some of one pass, and not of a launch apart."""
-    together = _together(op, kept, frozenset())
-    if together is None or not completed_pass(context_of(op, device), together, lines):
+    device, together = ctx.device, _together(op, kept, frozenset())
+    if together is None or not is_part_of_pass(ctx, together, lines):
         return False
     joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
     try:
         apart = launches_of(op, device, lines, joined)
     except UserError:
         return True
-    ctx = context_of(op, device)
     return not any(
-        can_complete(ctx, computations, own) and not completed_pass(ctx, computations, own)
+        own and not is_part_of_pass(ctx, computations, own) and can_complete_apart(ctx, computations, own)
         for computations, own in apart
-        if own
     )
 
 

@@ -320,9 +320,14 @@ def _made(
     for n, (r, i, _) in enumerate(order):
         tile, cost = costs[r][i]
         about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
-        report = partial(launch_report, launch, found, [order[n], *order[:n], *order[n + 1 :]])
+        report = partial(_report, launch, found, order, n)
         out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report))
     return out
+
+
+def _report(launch: str, found: list[RankedCandidates], order: list[tuple[RankedCandidates, int, float]], n: int):
+    """Of the candidate with that number, the others after it."""
+    return launch_report(launch, found, [order[n], *order[:n], *order[n + 1 :]])
 
 
 def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:

@@ -316,9 +316,10 @@ def _piece(a: Access, own: bool) -> list[tuple[int, Var, int]]:
     row = shape[-1].constant
     name = "#'" if own else "#"
     if row is not None and a.extent > row:
-        rows, rest = divmod(a.extent, row) if row else (0, a.extent)
-        high, room = (a.coords[-2].interval[1], shape[-2].constant) if len(shape) > 1 else (None, None)
-        if rest or a.coords[-1] != ZERO or high is None or room is None or high + rows > room:
+        if not row or a.extent % row or a.coords[-1] != ZERO or len(shape) < 2:
+            raise NotSymbolic
+        rows, high, room = a.extent // row, a.coords[-2].interval[1], shape[-2].constant
+        if high is None or room is None or high + rows > room:
             raise NotSymbolic
         return [(-2, Var(f"{name}rows", 0, rows - 1), rows), (-1, Var(name, 0, row - 1), row)]
     inside = end is not None and row is not None and end + a.extent <= row

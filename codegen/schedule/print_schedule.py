@@ -47,7 +47,7 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
 
 
 def _computed_here(
-    computations: tuple[Computation, ...], lines: Container[syntax.Line], written: Sequence[LaunchLines], inner: Container[str]
+    computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...], written: Sequence[LaunchLines], inner: Container[str]
 ) -> tuple[str, ...]:
     """The tensors that the line of a launch names: one that it computes, and the intermediates that other launches move, which
     those would compute for themselves otherwise."""

@@ -76,8 +76,7 @@ def _completions(
     """Completions by a candidate, each with the number of lines, and indices of tiles, that the candidate lost or that are not
     its own: the model does not know of them."""
     for way in dict.fromkeys((nest, _joined(nest))):
-        slots, at = slots_of_lines(way)
-        chosen = {slot.name: (line,) for slot, line in zip(slots, way, strict=True)}
+        slots, chosen, at = slots_of_lines(way)
         for placement in placements(ctx.device, slots, lines, _may_stand_alone):
             merged = list(merged_lines(placement, chosen, at))
             fitted = _fitted(merged, at)

@@ -44,9 +44,9 @@ from ..constraints import Named
 from ..line_builders import modifier, tile_text, tiled
 from ..machine_model import block_machine
 from ..one_pass.find_pass import name_of, one_pass_of
-from ..tile_space import Tiles, ceil_div, useful_share
+from ..tile_space import Tiles, ceil_div
 from .contraction_resources import STEP, SYNC
-from .cost import ResourceUse, TileTraffic
+from .cost import ResourceUse
 from .operand_layouts import PLAIN, StagedOperand
 from .pass_model import RUNNING, SPARE, PassModel
 
@@ -136,10 +136,6 @@ class LanePass(PassModel):
             run=self.vector * t["share"],
         )
 
-    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
-        waste = 1 - useful_share(sizes[self.row], t["bi"])
-        return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
-
     def _part(self, t: Tiles, features: Any) -> Any:
         """Features of a row that a lane has."""
         return ceil_div(features, self.vector * t["share"]) * self.vector
@@ -178,15 +174,7 @@ class LanePass(PassModel):
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
-        every = (found.statistic, *found.sums, *found.products)
-        out: list[syntax.Line] = [
-            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=machine.outer.name),
-            syntax.Keep(tuple(name_of(w, found) for w in every), kept),
-        ]
-        out += [self._staged_line(s, at) for s in self.staged if self.row in s.access.axes]
-        stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
-        out.append(tile_text((found.key, at["bk"]), modifiers=(*modifier("online"), *stages)))
-        out += [self._staged_line(s, at) for s in self.staged if self.row not in s.access.axes]
+        out = self.lines_above(at, at["bk"], [(s, self._staged_line(s, at)) for s in self.staged])
         if at["bt"] < at["bk"]:
             out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online")))
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))

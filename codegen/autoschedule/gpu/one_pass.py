@@ -41,9 +41,9 @@ from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import block_machine
 from ..one_pass.find_pass import name_of, one_pass_of
-from ..tile_space import Tiles, ceil_div, round_up, useful_share
+from ..tile_space import Tiles, ceil_div, round_up
 from .contraction_resources import STEP, SYNC
-from .cost import ResourceUse, TileTraffic
+from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
 from .pass_model import RUNNING, SPARE, PassModel
 
@@ -145,10 +145,6 @@ class FragmentPass(PassModel):
             run=wide,
         )
 
-    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
-        waste = 1 - useful_share(sizes[self.row], t["bi"])
-        return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
-
     def _reads(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
         """Of a warp and an iteration: instructions that read operands, and bytes of staging memory."""
         own = {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
@@ -186,15 +182,7 @@ class FragmentPass(PassModel):
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
-        every = (found.statistic, *found.sums, *found.products)
-        out: list[syntax.Line] = [
-            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=machine.outer.name),
-            syntax.Keep(tuple(name_of(w, found) for w in every), kept),
-        ]
-        out += [self._staged_line(s, at) for s in self.staged if self.row in s.access.axes]
-        stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
-        out.append(tile_text((found.key, at["bt"]), modifiers=(*modifier("online"), *stages)))
-        out += [self._staged_line(s, at) for s in self.staged if self.row not in s.access.axes]
+        out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at)) for s in self.staged])
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
         block = (
             tile_text((self.inner, self.first.extent(self.inner)), modifiers=modifier("unroll")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -15,10 +15,13 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, operations
 from ..constraints import Slot
+from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
-from ..one_pass.find_pass import OnePass
+from ..one_pass.find_pass import OnePass, name_of
 from ..one_pass.visited_tiles import visited_tiles
-from ..tile_space import Tiles, ceil_div
+from ..tile_space import Tiles, ceil_div, useful_share
+from .cost import ResourceUse, TileTraffic
+from .operand_layouts import StagedOperand
 
 RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
@@ -114,6 +117,25 @@ class PassModel:
         found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
         buffers = {b.name for b in self.ctx.buffers}
         return tuple(a for name, a in found.items() if name in buffers)
+
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any], demand: ResourceUse) -> TileTraffic:
+        waste = 1 - useful_share(sizes[self.row], t["bi"])
+        return TileTraffic(demand.dram_bytes, demand.l2_bytes, demand.staging * demand.blocks, waste)
+
+    def lines_above(
+        self, at: Mapping[str, int], keys: int, staged: Sequence[tuple[StagedOperand, syntax.Line]]
+    ) -> list[syntax.Line]:
+        """The lines down to the copies of an iteration, which has so many keys. `staged`: the line of each operand."""
+        found = self.found
+        every = (found.statistic, *found.sums, *found.products)
+        stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
+        return [
+            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=self.machine.outer.name),
+            syntax.Keep(tuple(name_of(w, found) for w in every), self.machine.register.name),
+            *(line for s, line in staged if self.row in s.access.axes),
+            tile_text((found.key, keys), modifiers=(*modifier("online"), *stages)),
+            *(line for s, line in staged if self.row not in s.access.axes),
+        ]
 
     def written(self, n: Mapping[str, Any]) -> Any:
         """Bytes of the results."""

@@ -8,9 +8,10 @@ SEVERAL   an instruction may fill several of the fragments at once, if they lie 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ....dsl.device import Instr
 from ....dsl.errors.schedule import InstrMismatch
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import CopyLeaf
@@ -42,7 +43,7 @@ def copy_leaf(low: Lowering, focus: Focus, leaf: CopyLeaf) -> list[Stmt]:
         )
     why = f"no member of it lays `{tensor_of(leaf.move.tensor)}` out as the lines below read it"
     unusable = UnusableInstr(leaf.instr, why)
-    for m in sorted(_fitting(low, focus, computation, leaf), key=lambda m: (m.volume, m.score), reverse=True):
+    for m in sorted(_fitting(low, focus, computation, leaf, known), key=lambda m: (m.volume, m.score), reverse=True):
         try:
             return low.by_instr(focus, computation, replace(m, named_at=leaf.move.span), span=leaf.move.span)
         except UnusableInstr as reason:
@@ -51,14 +52,16 @@ def copy_leaf(low: Lowering, focus: Focus, leaf: CopyLeaf) -> list[Stmt]:
     return scalar_leaf(low.ctx, focus, computation, leaf.fragment)
 
 
-def _fitting(low: Lowering, focus: Focus, computation: Computation, leaf: CopyLeaf) -> Iterator[InstrMatch]:
+def _fitting(
+    low: Lowering, focus: Focus, computation: Computation, leaf: CopyLeaf, known: Sequence[Instr]
+) -> Iterator[InstrMatch]:
     """The ways of the instructions that fill the fragment, or SEVERAL of them; where any will do, the best one."""
     if leaf.fragment is None:
         best = low.find_instr(leaf.instr, computation, leaf.move.span, must=False)
         yield from () if best is None else (best,)
         return
     inside = computation if computation.domain else strip_mask(computation)[0]
-    for instr in low.instrs_named(leaf.instr, leaf.move.span):
+    for instr in known:
         for m in all_matches(instr, inside):
             filled = fragment_map(m, instr.statement.target)
             if same_fragment(leaf.fragment, filled):
