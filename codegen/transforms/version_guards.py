@@ -38,8 +38,11 @@ from .split_loops import split_loops
 def version_guards(program: Program) -> Program:
     """Loops then go from one version to the other, where they can, and do not ask in each turn (`split_loops`)."""
     program = split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
-    # What a version was made for is known in it, and what it was not made for in the other one.
-    program = prove_guards(program)
+    # What a version was made for is known in it, and what it was not made for in the other one: alike ones differ then.
+    return _rejoined_launches(prove_guards(_rejoined_launches(program)))
+
+
+def _rejoined_launches(program: Program) -> Program:
     return replace(program, launches=tuple(_rejoined_launch(x, program) for x in program.launches))
 
 

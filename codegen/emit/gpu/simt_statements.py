@@ -4,7 +4,8 @@ Every unit below the block is a thread, so values are scalars and registers are 
 the walk that dialects share: integers that fit are `int`; several elements that are narrower than an instruction's register are
 in one variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
 
-PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
+PACKED      An instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
+ONE_BY_ONE  Where no instruction may load a whole operand, for its address is not aligned, a function loads its elements.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from ....dsl.device import Operand
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
+from ....dsl.values import Load
+from ...analysis.loop_nest import first_and_step
 from ...analysis.register_buffers import register_memories
 from ...ir.limits import INT_END
 from ...ir.program import Program
-from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
-from ..addressing import pointer_text
+from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Store, Wait
+from ..addressing import address, lane_pointer, pointer_text
 from ..c.c_expr import ATOM, COMPARE, storage
 from ..c.c_tree import Assign, Binary, Declaration, Directive, ExprStatement, If, Statement
 from ..c.range_tests import range_test, with_range_tests
@@ -181,12 +184,38 @@ class GpuBody(StatementPrinter):
 
     def _for(self, s: For) -> None:
         trips = trip_count(self.ctx, s)
+        if trips is not None and (loaded := self._one_by_one(s, trips)) is not None:
+            return self.ctx.text.add(loaded)
         if s.var in self.word_loops and trips is not None:
             words = over_words(s, trips, self.word_loops[s.var])
             if words is not None:
                 self._over_words.add(words.var)
                 s = words
         super()._for(s)
+
+    def _one_by_one(self, s: For, trips: int) -> ExprStatement | None:
+        """ONE_BY_ONE: the loop as a call; None if it does anything else."""
+        ctx = self.ctx
+        match s.body:
+            case (Store(coords=(place,), value=Load() as read, atomic=None) as to,) if to.buffer in ctx.packed:
+                array = ctx.lanes.registers[to.buffer].buffer
+            case _:
+                return None
+        filled = place == as_expr(s.var) and s.start.constant == 0 and s.step.constant == 1 and array.size.constant == trips
+        if not filled or read.dtype != array.dtype or read.tensor in ctx.lanes.registers:
+            return None
+        found = first_and_step(address(ctx, ctx.buffers[read.tensor], read.indices), s.var, s.start, trips)
+        if found is None or found[1] != 1:
+            return None
+        element = storage(array.dtype)
+        ctx.need("load_each", element)
+        first = lane_pointer(ctx, ctx.buffers[read.tensor], found[0])
+        return ExprStatement(f"m_load_each_{element}({first}, {self._whole(to.buffer)})")
+
+    def _whole(self, name: str) -> str:
+        """All of an array, as one of so many words."""
+        self.ctx.cells[name][()] = self.ctx.emitted_names[name]
+        return self.ctx.emitted_names[name]
 
     def _is_written_out(self, s: For) -> bool:
         return s.var in self.word_loops

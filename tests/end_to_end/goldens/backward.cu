@@ -222,21 +222,13 @@ andiron_attention_backward__attention_backward_dk(const uint16_t* __restrict__ q
                     dv_left_v[hit32_word] = m_pack_u16(f16_from_f32(m_exp(s_sum1_v[2 * hit32_word] * m_rsqrt((float)(int64_t)D) - lse_i1[8 * hit1])), f16_from_f32(m_exp(s_sum1_v[2 * hit32_word + 1] * m_rsqrt((float)(int64_t)D) - lse_i1[8 * hit1])));
                 }
             } else {
-                if (8 * hit1 + 64 * i1 + 2 * warp + thread / 16 < Q && 64 * t1_ + 4 * (thread % 16) + 3 < T) {
-                    #pragma unroll
-                    for (int hit32_word = 0; hit32_word < 2; hit32_word++) {
+                #pragma unroll
+                for (int hit32_word = 0; hit32_word < 2; hit32_word++) {
+                    if (8 * hit1 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit32_word + 64 * t1_ + 4 * (thread % 16) < T) {
                         s_sum1_v[2 * hit32_word] = s_sum1_hit1[2 * hit32_word];
-                        s_sum1_v[2 * hit32_word + 1] = s_sum1_hit1[2 * hit32_word + 1];
                     }
-                } else {
-                    #pragma unroll
-                    for (int hit32_word = 0; hit32_word < 2; hit32_word++) {
-                        if (8 * hit1 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit32_word + 64 * t1_ + 4 * (thread % 16) < T) {
-                            s_sum1_v[2 * hit32_word] = s_sum1_hit1[2 * hit32_word];
-                        }
-                        if (8 * hit1 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit32_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
-                            s_sum1_v[2 * hit32_word + 1] = s_sum1_hit1[2 * hit32_word + 1];
-                        }
+                    if (8 * hit1 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit32_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
+                        s_sum1_v[2 * hit32_word + 1] = s_sum1_hit1[2 * hit32_word + 1];
                     }
                 }
                 #pragma unroll
@@ -262,38 +254,22 @@ andiron_attention_backward__attention_backward_dk(const uint16_t* __restrict__ q
                     dk_left_v[hit62_word] = m_pack_u16(f16_from_f32(m_exp(s_sum1_v1[2 * hit62_word] * m_rsqrt((float)(int64_t)D) - lse_i1[8 * hit4]) * (dp1_v[2 * hit62_word] - delta_i1[8 * hit4]) * m_rsqrt((float)(int64_t)D)), f16_from_f32(m_exp(s_sum1_v1[2 * hit62_word + 1] * m_rsqrt((float)(int64_t)D) - lse_i1[8 * hit4]) * (dp1_v[2 * hit62_word + 1] - delta_i1[8 * hit4]) * m_rsqrt((float)(int64_t)D)));
                 }
             } else {
-                if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 64 * t1_ + 4 * (thread % 16) + 3 < T) {
-                    #pragma unroll
-                    for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
+                #pragma unroll
+                for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
+                    if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) < T) {
                         s_sum1_v1[2 * hit62_word] = s_sum1_hit4[2 * hit62_word];
+                    }
+                    if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
                         s_sum1_v1[2 * hit62_word + 1] = s_sum1_hit4[2 * hit62_word + 1];
                     }
-                } else {
-                    #pragma unroll
-                    for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
-                        if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) < T) {
-                            s_sum1_v1[2 * hit62_word] = s_sum1_hit4[2 * hit62_word];
-                        }
-                        if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
-                            s_sum1_v1[2 * hit62_word + 1] = s_sum1_hit4[2 * hit62_word + 1];
-                        }
-                    }
                 }
-                if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 64 * t1_ + 4 * (thread % 16) + 3 < T) {
-                    #pragma unroll
-                    for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
+                #pragma unroll
+                for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
+                    if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) < T) {
                         dp1_v[2 * hit62_word] = dp1_hit4[2 * hit62_word];
-                        dp1_v[2 * hit62_word + 1] = dp1_hit4[2 * hit62_word + 1];
                     }
-                } else {
-                    #pragma unroll
-                    for (int hit62_word = 0; hit62_word < 2; hit62_word++) {
-                        if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) < T) {
-                            dp1_v[2 * hit62_word] = dp1_hit4[2 * hit62_word];
-                        }
-                        if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
-                            dp1_v[2 * hit62_word + 1] = dp1_hit4[2 * hit62_word + 1];
-                        }
+                    if (8 * hit4 + 64 * i1 + 2 * warp + thread / 16 < Q && 2 * hit62_word + 64 * t1_ + 4 * (thread % 16) + 1 < T) {
+                        dp1_v[2 * hit62_word + 1] = dp1_hit4[2 * hit62_word + 1];
                     }
                 }
                 #pragma unroll

@@ -69,13 +69,13 @@ static void launch__separable_Y(const Args* args, int core, int member) {
                                     i__fma_f32x8(a, b4, d_sum1_3_0);
                                 }
                             } else {
-                                f32x8 b = load_between_f32x8(I_r1 + s1 - W - 1, imax(0, 1 - 64 * q1 - 32 * q2 - s1), p1 + r1 > 0 && p1 + r1 <= H ? imin(imin(8, Q - 64 * q1 - 32 * q2), W - 64 * q1 - 32 * q2 - s1 + 1) : 0);
+                                f32x8 b = (f32x8){};
                                 i__fma_f32x8(a, b, d_sum1_0_0);
-                                f32x8 b2 = load_part_f32x8(I_r1 + s1 - W + 7, p1 + r1 > 0 && p1 + r1 <= H ? imin(Q - 64 * q1 - 32 * q2 - 8, W - 64 * q1 - 32 * q2 - s1 - 7) : 0);
+                                f32x8 b2 = (f32x8){};
                                 i__fma_f32x8(a, b2, d_sum1_1_0);
-                                f32x8 b3 = load_part_f32x8(I_r1 + s1 - W + 15, p1 + r1 > 0 && p1 + r1 <= H ? imin(Q - 64 * q1 - 32 * q2 - 16, W - 64 * q1 - 32 * q2 - s1 - 15) : 0);
+                                f32x8 b3 = (f32x8){};
                                 i__fma_f32x8(a, b3, d_sum1_2_0);
-                                f32x8 b4 = load_part_f32x8(I_r1 + s1 - W + 23, p1 + r1 > 0 && p1 + r1 <= H ? imin(Q - 64 * q1 - 32 * q2 - 24, W - 64 * q1 - 32 * q2 - s1 - 23) : 0);
+                                f32x8 b4 = (f32x8){};
                                 i__fma_f32x8(a, b4, d_sum1_3_0);
                             }
                         }

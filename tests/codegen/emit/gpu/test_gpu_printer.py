@@ -224,7 +224,7 @@ def test_a_driver_knows_what_to_launch():
     assert first.blocks.evaluate({"M": 13, "N": 17, "K": 150}) == 2 * 3
     assert first.name != second.name
     text = emit(p, "cuda")
-    assert all(f"{k.name}<<<" in text for k in (first, second))
+    assert all(f"m_launch(\n        {k.name}, " in text for k in (first, second))
 
 
 def test_outputs_that_may_be_inputs_are_not_restrict():

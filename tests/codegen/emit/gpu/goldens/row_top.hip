@@ -87,6 +87,17 @@ extern "C" int64_t andiron_row_top__workspace(const int64_t* dims) {
     return 0;
 }
 
+// Begins a launch. Returns 0; 2 when there are too many blocks; 1000 + the error of the launch.
+template <typename... Parameters, typename... Arguments>
+static int m_launch(void (*kernel)(Parameters...), int64_t blocks, int threads, int shared, void* stream, Arguments... arguments) {
+    if (blocks > 2147483647) return 2;
+    if (blocks <= 0) return 0;
+    if (shared > 65536) hipFuncSetAttribute((const void*)kernel, hipFuncAttributeMaxDynamicSharedMemorySize, shared);
+    kernel<<<(unsigned)blocks, threads, shared, (hipStream_t)stream>>>(arguments...);
+    const hipError_t error = hipGetLastError();
+    return error == hipSuccess ? 0 : 1000 + (int)error;
+}
+
 // args: X, top (memory of the device). dims: M, N.
 // Returns 0; 100 + i when condition i does not hold; 2 when there are too many blocks; 1000 + the error of a launch.
 extern "C" int andiron_row_top(void* const* args, const int64_t* dims, void* stream) {
@@ -96,16 +107,9 @@ extern "C" int andiron_row_top(void* const* args, const int64_t* dims, void* str
     uint16_t* top = (uint16_t*)args[1];
     const int64_t M = dims[0];
     const int64_t N = dims[1];
-    {
-        const int64_t blocks = (M + 1) / 2;
-        if (blocks > 2147483647) return 2;
-        if (blocks > 0) {
-            andiron_row_top__row_top_top<<<(unsigned)blocks, andiron_row_top__row_top_top__THREADS, 0, (hipStream_t)stream>>>(
-                X, top, M, N);
-            const hipError_t error = hipGetLastError();
-            if (error != hipSuccess) return 1000 + (int)error;
-        }
-    }
-    return 0;
+    int error = 0;
+    if (error == 0) error = m_launch(
+        andiron_row_top__row_top_top, (M + 1) / 2, andiron_row_top__row_top_top__THREADS, 0, stream, X, top, M, N);
+    return error;
 }
 #endif

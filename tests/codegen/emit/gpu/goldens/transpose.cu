@@ -11,14 +11,10 @@
 //     compute
 
 #if defined(__CUDACC_RTC__)  // NVRTC has no headers
-typedef signed char int8_t;
-typedef unsigned char uint8_t;
-typedef short int16_t;
-typedef unsigned short uint16_t;
-typedef int int32_t;
-typedef unsigned int uint32_t;
-typedef long long int64_t;
-typedef unsigned long long uint64_t;
+typedef signed char int8_t; typedef unsigned char uint8_t;
+typedef short int16_t; typedef unsigned short uint16_t;
+typedef int int32_t; typedef unsigned int uint32_t;
+typedef long long int64_t; typedef unsigned long long uint64_t;
 #define INT64_C(x) x##LL
 #define INT32_MIN (-2147483647 - 1)
 #define INT64_MAX INT64_C(9223372036854775807)
@@ -54,13 +50,23 @@ andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ 
 }
 
 #if !defined(ANDIRON_DEVICE_ONLY)
-
 constexpr int andiron_transpose__transpose_Y__SHARED = 4224;  // bytes of shared memory
 
 // How many bytes of memory of the device a call needs besides its arguments.
 extern "C" int64_t andiron_transpose__workspace(const int64_t* dims) {
     (void)dims;
     return 0;
+}
+
+// Begins a launch. Returns 0; 2 when there are too many blocks; 1000 + the error of the launch.
+template <typename... Parameters, typename... Arguments>
+static int m_launch(void (*kernel)(Parameters...), int64_t blocks, int threads, int shared, void* stream, Arguments... arguments) {
+    if (blocks > 2147483647) return 2;
+    if (blocks <= 0) return 0;
+    if (shared > 49152) cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    kernel<<<(unsigned)blocks, threads, shared, (cudaStream_t)stream>>>(arguments...);
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? 0 : 1000 + (int)error;
 }
 
 // args: X, Y (memory of the device). dims: M, N.
@@ -72,16 +78,9 @@ extern "C" int andiron_transpose(void* const* args, const int64_t* dims, void* s
     float* Y = (float*)args[1];
     const int64_t M = dims[0];
     const int64_t N = dims[1];
-    {
-        const int64_t blocks = (M + 31) / 32 * ((N + 31) / 32);
-        if (blocks > 2147483647) return 2;
-        if (blocks > 0) {
-            andiron_transpose__transpose_Y<<<(unsigned)blocks, andiron_transpose__transpose_Y__THREADS, andiron_transpose__transpose_Y__SHARED, (cudaStream_t)stream>>>(
-                X, Y, M, N);
-            const cudaError_t error = cudaGetLastError();
-            if (error != cudaSuccess) return 1000 + (int)error;
-        }
-    }
-    return 0;
+    int error = 0;
+    if (error == 0) error = m_launch(
+        andiron_transpose__transpose_Y, (M + 31) / 32 * ((N + 31) / 32), andiron_transpose__transpose_Y__THREADS, andiron_transpose__transpose_Y__SHARED, stream, X, Y, M, N);
+    return error;
 }
 #endif
