@@ -243,9 +243,10 @@ def _tiles(before: Focus, tile: Tile, now: _Moment) -> str:
             extent = min(extent.constant, a.every) if extent.constant is not None else a.every
         counts.append(str(ceildiv(extent, a.size)))
     shown = " x ".join(f"({c})" if " " in c and len(counts) > 1 else c for c in counts) or "1"
+    tiles = "1 tile" if shown == "1" else f"{shown} tiles"
     if tile.level is None:
-        return f"{shown} tiles, one after another"
-    return f"{shown} tiles{_over(now, before.level, tile.level, [int(c) if c.isdigit() else None for c in counts])}"
+        return tiles if shown == "1" else f"{tiles}, one after another"
+    return f"{tiles}{_over(now, before.level, tile.level, [int(c) if c.isdigit() else None for c in counts])}"
 
 
 def _over(now: _Moment, outer: str, level: str, counts: list[int | None]) -> str:

@@ -18,6 +18,8 @@ CASES = {
     "of a part of it": ([A, "Y[i] = max(j where j < 2) a[i, j]"], np.where(BAND & (J < 2), PAIRS, -np.inf).max(1)),
     "of its elements in another order": ([A, "Y[i] = sum(j) a[i, N - 1 - j] * X[j]"],
         np.where(BAND[:, ::-1], PAIRS[:, ::-1] * X, 0).sum(1)),
+    "by a condition that is the same for all values of an index": ([A, "Y[i] = sum(j where 2*j % 2 <= 0) a[i, j]"],
+        np.where(BAND, PAIRS, 0).sum(1)),
     "with a value outside": ([A, "Y[i] = sum(j) a[i, j else -1]"], np.where(BAND, PAIRS, -1).sum(1)),
 }  # fmt: skip
 
