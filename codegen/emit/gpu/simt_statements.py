@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from ....dsl.device import Operand
 from ....dsl.errors import InternalError
@@ -213,9 +214,10 @@ class GpuBody(StatementPrinter):
         return ExprStatement(f"m_load_each_{element}({first}, {self._whole(to.buffer)})")
 
     def _whole(self, name: str) -> str:
-        """All of an array, as one of so many words."""
-        self.ctx.cells[name][()] = self.ctx.emitted_names[name]
-        return self.ctx.emitted_names[name]
+        """All words of an array, as an array without rows."""
+        shape = self.ctx.arrays[name].shape
+        emitted = self.ctx.cells[name][()] = self.ctx.emitted_names[name]
+        return emitted if len(shape) == 1 else f"(uint32_t (&)[{prod(shape)}]){emitted}{'[0]' * len(shape)}"
 
     def _is_written_out(self, s: For) -> bool:
         return s.var in self.word_loops

@@ -3,7 +3,9 @@
 import andiron
 import numpy as np
 import pytest
-from andiron.dsl.module import loads
+from andiron.dsl.module import loads, std_module
+
+from ....support.gpu.compilers import hip
 
 SIZES = {"M": 64, "N": 32, "K": 64}
 OP = """\
@@ -53,3 +55,10 @@ def test_what_is_not_aligned_is_loaded_one_by_one(element, types, dtype):
     a, b = (rng.integers(-9, 9, (SIZES[x], SIZES[y])).astype(dtype) for x, y in ("MK", "KN"))
     for given in ((a, b), (from_the_second_on(a), from_the_second_on(b)), (a, from_the_second_on(b))):
         np.testing.assert_array_equal(kernel(*given), a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_compilers_take_it_for_an_array_of_rows(tmp_path):
+    sizes = dict.fromkeys("MNK", 4096)
+    text = andiron.compile(std_module("ops.gemm"), op="gemm_f16", target="hip:gfx942", sizes=sizes, tune=0).source
+    assert "m_load_each_u16(A3 + 16 * k1 + 32, (uint32_t (&)[4])a_shared_ahead[0][0]);" in text
+    hip(text, tmp_path, "gfx942")
