@@ -4,6 +4,7 @@ DIGITS     `x / D` and `x % D` of one variable x are two variables that have all
            By numbers, x has a digit for each of several divisors, each of which divides the next.
 DEALT OUT  a loop that begins at the number of a unit, with the number of units as its step, has each iteration in one unit. The
            unit follows from the iteration.
+TURNED     a variable that the coordinates fall with, as where the last tile has the first number, counts from its end
 RASTER     rows of tiles that are walked together: the tile of a number, in bands of G rows, where the last may have fewer
 """
 
@@ -207,6 +208,16 @@ class BegunDomain:
                 raise NotSymbolic
             d = d.subs({x: value})
             used |= {high, low}
+        return self._turned(d)
+
+    def _turned(self, d: Domain) -> Domain:
+        """TURNED: all its values are those from the end as well."""
+        for v, default in list(d.free.items()):
+            factors = [c.coefficient(v) for c in d.coords if v in c.variables()]
+            extent = self.table.extents.get(v)
+            if extent is not None and default == ZERO and factors and max(factors) < 0:
+                d = d.subs({v: extent - 1 - v})
+                d.free[v] = ZERO
         return d
 
 
@@ -278,6 +289,9 @@ class _State:
     def let(self, s: Let, table: DigitTable) -> None:
         value = self.value(s.value)
         digit = table.digit(value)
+        for atom, c in value.terms if digit is None else ():
+            if c < 0 and type(atom) is Fn and (falling := table.digit(Expr(((atom, 1),)))) is not None:  # TURNED
+                value += c * (falling - Expr(((atom, 1),)))
         f = function_of(value)
         if digit is None and f is not None and f.kind == "div" and f.args[1].constant is None:
             for v, row in self.rows.items():

@@ -1,14 +1,19 @@
 """The number of a unit as digits, one for each axis of a tile line.
 
-RASTER   units start in the order of their numbers, and those that run at one time share a cache: a band of tiles as wide as it
-         is high reads least. `raster` changes only which number has which tile.
+RASTER         units start in the order of their numbers, and those that run at one time share a cache: a band of tiles as wide
+               as it is high reads least. `raster` changes only which number has which tile.
+LONGEST_FIRST  a domain may leave later tiles more terms, as that of causal attention does. They have the lower numbers, so that
+               none begins when the others are done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ...ir.schedule_tree import Axis, Tile
 from ...ir.tile_ir import Let
+from ...plan.computations import Computation
 from ...schedule.elaborate import arranged
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit, clamped
@@ -25,10 +30,12 @@ def delinearize(
     number: Expr,
     levels,
     whole: bool = False,
+    turned: Collection[str] = (),
 ):
     """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says.
 
     whole   nothing of the number is for lines above
+    turned  indices whose last tile has the first number (LONGEST_FIRST)
     """
     assert tile.level is not None
     arrange = tile.arrange
@@ -59,18 +66,34 @@ def delinearize(
             mine = number if first else number % (stride.constant or 1)
             e = arranged(arrange, a.index, mine)
         else:
-            e = digit_of[n]
+            e = count - 1 - digit_of[n] if a.index in turned else digit_of[n]
         e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
         digits.append(UnitDigit(a.index, levels, e, strides[n], count, nested=nested))
-        step = RangeStep(e, count, tile.level, (levels, strides[n], count, arrange, raster))
+        step = RangeStep(e, count, tile.level, (levels, strides[n], count, arrange, raster, a.index in turned))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:
             live = ctx.device.level(tile.level).units != "shaped" and count == r.trips(size)
             new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.computations for i in w.reduced})
     return digits, lets, new
+
+
+def longer_later(computations: Iterable[Computation], index: str) -> bool:
+    """LONGEST_FIRST: do domains leave more terms to the reductions of a larger index?
+
+    A condition is an expression that is at least 0, so it leaves the more terms the larger the expression. Where one grows and
+    one falls, as in a window, all have as many.
+    """
+    signs = [
+        c.coefficient(Var(index))
+        for w in computations
+        if index not in w.reduced
+        for c in w.domain
+        if any(c.coefficient(Var(i)) for i in w.reduced)
+    ]
+    return sum((k > 0) - (k < 0) for k in signs) > 0
 
 
 def _mixed_radix(

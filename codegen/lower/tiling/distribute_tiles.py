@@ -21,7 +21,7 @@ from ..reductions.accumulator_computations import CombinePartials, InitAccumulat
 from ..reductions.split_reduction import split_reduction, tile_splits_reduction
 from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped
 from .count_units import round_for_reduction
-from .delinearize import delinearize
+from .delinearize import delinearize, longer_later
 from .sequential_tiles import sequential_tiles
 from .tile_ranges import advance
 
@@ -127,7 +127,8 @@ def _distributed(
     unit = number
     if surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
-    digits, lets, new = delinearize(ctx, focus, tile, axes, counts, later, number, levels, whole=kind == "finite")
+    turned = [a.index for a in axes if kind == "open" and longer_later(low.computations, a.index)]
+    digits, lets, new = delinearize(ctx, focus, tile, axes, counts, later, number, levels, kind == "finite", turned)
     if surplus and alike and whole == 1:  # no digit tells the one from the others
         digits.append(UnitDigit(tile.axes[0].index, levels, unit, ONE, ONE))
     left = number

@@ -106,4 +106,15 @@ def test_a_call_adds_terms_that_all_count_or_none():
 
 def test_units_that_wait_have_one_trip_count():
     """The bound of a block is that of its last row: threads pass the barriers of the copy together."""
-    assert bounds(RUNNING, GPU, "sm_80") == ("0", "8*block + 8")
+    assert bounds(RUNNING, GPU, "sm_80") == ("0", "-8*block + 32")
+
+
+REST = formula("W[i] + (sum(j where j >= i) X[j])", lambda i, j, x, w: w + np.where(j >= i, x, 0).sum(1))
+
+
+def test_the_tiles_with_the_most_terms_begin_first():
+    """Blocks begin in the order of their numbers, and the last ones should be short. In a window all are alike."""
+    assert bounds(RUNNING, GPU, "sm_80")[1] == "-8*block + 32"
+    assert bounds(REST, GPU, "sm_80")[0] == "8*block"
+    assert bounds(BAND, GPU, "sm_80")[0] == "max(0, 8*block - 1)"
+    assert bounds(RUNNING, CPU, "cpu:avx2")[1] == "2*tile + 2"  # which core takes the next one is not known before
