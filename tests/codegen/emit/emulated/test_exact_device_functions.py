@@ -46,6 +46,10 @@ def converting(device: Device, dialect: str, dtype: str) -> str:
     return prelude([Helper(name, dtype)], Program("f", device, (), (), (), (), ()), "", dialect)
 
 
+def dialect_of(device: str) -> str:
+    return "hip" if device.startswith("gfx") else "cuda"
+
+
 @pytest.mark.parametrize(
     ("dtype", "device", "said"),
     [
@@ -54,18 +58,20 @@ def converting(device: Device, dialect: str, dtype: str) -> str:
         ("f8e4m3", "sm_89", "cvt.rn.satfinite.e4m3x2.f32"),
         ("f8e5m2", "sm_120a", "cvt.rn.satfinite.e5m2x2.f32"),
         ("tf32", "sm_90a", "cvt.rn.tf32.f32"),
+        ("bf16", "gfx950", "(__bf16)x[0]"),
     ],
 )
 def test_a_device_converts_by_its_instruction(dtype: str, device: str, said: str) -> None:
     found = devices()[device]
-    assert said in converting(found, "cuda", dtype)
+    assert said in converting(found, dialect_of(device), dtype)
     assert "rounded" in converting(found, "emulate", dtype) or "denormal" in converting(found, "emulate", dtype)
 
 
 @pytest.mark.parametrize(("dtype", "device"), [("bf16", "sm_75"), ("f8e4m3", "sm_86"), ("tf32", "sm_80"), ("bf16", "gfx942")])
 def test_a_device_without_one_has_the_generic_text(dtype: str, device: str) -> None:
-    dialect = "hip" if device.startswith("gfx") else "cuda"
-    assert "cvt" not in converting(devices()[device], dialect, dtype)
+    text = converting(devices()[device], dialect_of(device), dtype)
+    assert "cvt" not in text
+    assert "(__bf16)" not in text
 
 
 def test_a_device_of_your_own() -> None:
@@ -79,13 +85,24 @@ def test_a_device_of_your_own() -> None:
         assert other.instrs[-1].conversion is None, value
 
 
-@pytest.mark.parametrize(("kind", "device", "own"), [("max", "sm_80", True), ("min", "sm_90a", True), ("max", "sm_75", False)])
-def test_extremes_that_propagate_nan(kind: str, device: str, own: bool) -> None:
-    program = Program("f", devices()[device], (), (), (), (), ())
-    text = prelude([Helper(f"m_{kind}", "f32")], program, "", "cuda")
-    assert (f"{kind}.NaN.f32" in text) == own
-    assert "NaN" not in prelude([Helper(f"m_{kind}", "i32"), Helper(f"m_{kind}", "f64")], program, "", "cuda")
-    assert "NaN" not in prelude([Helper(f"m_{kind}", "f32")], program, "", "emulate")
+@pytest.mark.parametrize(
+    ("kind", "device", "said"),
+    [
+        ("max", "sm_80", "max.NaN.f32"),
+        ("min", "sm_90a", "min.NaN.f32"),
+        ("max", "gfx950", "v_maximum3_f32"),
+        ("min", "gfx1201", "v_minimum_f32"),
+        ("max", "sm_75", None),
+        ("min", "gfx942", None),
+    ],
+)
+def test_extremes_that_propagate_nan(kind: str, device: str, said: str | None) -> None:
+    program, dialect = Program("f", devices()[device], (), (), (), (), ()), dialect_of(device)
+    text = prelude([Helper(f"m_{kind}", "f32")], program, "", dialect)
+    assert ("asm(" in text) == (said is not None)
+    assert said is None or said in text
+    assert "asm(" not in prelude([Helper(f"m_{kind}", "i32"), Helper(f"m_{kind}", "f64")], program, "", dialect)
+    assert "asm(" not in prelude([Helper(f"m_{kind}", "f32")], program, "", "emulate")
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 301])
