@@ -12,6 +12,7 @@ from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
+from .combined_parts import combining_candidates
 from .constraints import merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
@@ -29,6 +30,7 @@ def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...]
 
 
 def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
+    yield combining_candidates(ctx, computations) if is_all_open(lines) else []
     yield pass_candidates(ctx, computations) if is_all_open(lines) else completed_pass(ctx, computations, lines)
     yield block_candidates(ctx, computations, lines)
     rule = rule_lines(ctx, computations)

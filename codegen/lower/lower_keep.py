@@ -67,6 +67,8 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         if keep.line is not None:
             check_modifiers(keep.line, keep_kind(keep.block is not None, name in read_here, w.reduction is not None, registers))
         check_kept_parts(low.ctx.device, w, keep)
+        part = low.split.get(w.name)
+        name = part.target if part is not None and part.target in read_here else name  # what its own part has
         if name in read_here:
             return _keep_for_readers(low, focus, keep, name, w)
         if w.name in focus.open_accumulators:

@@ -51,7 +51,7 @@ from .lowering_context import LoweringContext
 from .readers import stored_by_others
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
-from .reductions.split_reduction import SplitPartials, tile_splits_reduction
+from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
 from .spec import Focus
 from .stores.write_back import share_out
 from .tiling.distribute_tiles import tile_count
@@ -69,6 +69,7 @@ class Lowering:
         self.computations = computations
         self.finest = _finest(tree) if tree is not None else {}  # tiles: which of several indices an instruction may take
         self.split: dict[str, SplitPartials] = {}  # computations whose parts a later launch combines, or atomics
+        self.split_chains: dict[object, SplitChain] = {}  # by the keys of the tiles that split them
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: their readers
         self.read_again: set[str] = set()  # what those read that several nests make
         self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them

@@ -21,8 +21,9 @@ from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
 from .readers import is_read_elsewhere, reads_beyond_tile, stored_by_others
 from .reductions.accumulator_computations import RunningUpdate
-from .reductions.lower_online import lower_online, online_chain, online_parts
-from .reductions.split_reduction import are_split_alike, tile_splits_reduction
+from .reductions.dependent_reductions import Dependence
+from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
+from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.domain_bounds import UNBOUNDED, domain_bounds
@@ -46,7 +47,10 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         return alike and _together(v, w, indices, below, alone)
 
     chain = online_chain(low, focus, tile)
+    if chain and tile_splits_reduction(ctx.device, tile):
+        return _split_chain(low, focus, tile, mine, chain)
     parts = online_parts(low, focus, tile, chain) if chain else shared_loop_groups(focus.computations, together)
+    parts = [p for p in parts if p]
     if len(parts) > 1:
         parts = split_producers(low, parts, together, below)
         stored_by_others(low, focus, parts, tile)
@@ -58,6 +62,15 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         if opened is not None:
             return opened
     return _tiles(low, focus, tile, mine)
+
+
+def _split_chain(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis], chain: tuple[Dependence, ...]) -> list[Stmt]:
+    """The tiles of a pass whose parts a later launch combines, after what the pass does not have."""
+    first, inside, later = online_parts(low, focus, tile, chain)
+    low.split_chains[tile.key] = SplitChain(chain, finished_later(focus, tile, chain, later))
+    stored_by_others(low, focus, [first, inside], tile)
+    before = low.lower(replace(focus, computations=first), tile)
+    return [*before, *_tiles(low, replace(focus, computations=inside), tile, mine)]
 
 
 def _tiles(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[Stmt]:

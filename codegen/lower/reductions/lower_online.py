@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.online import OnlineMismatch
-from ....dsl.errors.schedule import BadTileSize, NotComputed, NotYet, UnboundedTile
+from ....dsl.errors.schedule import BadTileSize, CannotMeet, NotComputed, NotYet, UnboundedTile
 from ....dsl.semantics.error_bounds import LEAST_ONLINE
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
@@ -57,17 +57,22 @@ def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, .
             "an online tile stands above, and a pass has one loop", span, help="write `online` on one of the two lines"
         )
     chain = dependences(focus, axis.index, span)
+    _check_own_statistics(low, focus, chain, span)
     if not chain:
         return ()
     low.ctx.online.add(tile.key)
     size = clamped(focus.ranges[axis.index], axis.size)
     extent = focus.ranges[axis.index].size
-    if tile.level is None and size < LEAST_ONLINE and (extent.constant is None or extent.constant > size):
+    splits = tile_splits_reduction(low.ctx.device, tile)
+    if (tile.level is None or splits) and size < LEAST_ONLINE and (extent.constant is None or extent.constant > size):
         raise BadTileSize(
             f"an online tile has {LEAST_ONLINE} elements or more, not {size}", span, help=f"`{axis.index}: {LEAST_ONLINE}`, say"
         )
     _check_units(low, focus, tile, chain)
-    _check_keeps(focus, tile, chain)
+    if splits:
+        _check_split(focus, tile, chain)
+    else:
+        _check_keeps(focus, tile, chain)
     return chain
 
 
@@ -82,7 +87,7 @@ def members(chain: tuple[Dependence, ...]) -> list[Computation]:
 
 
 def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> list[tuple[Computation, ...]]:
-    """ONE_PASS: the computations in nests one after another, of which one has the whole chain."""
+    """ONE_PASS: the computations before the nest that has the whole chain, those in it, and those after it."""
     index, below = tile.axes[0].index, tile.below.staged
     inside = {w.name for w in members(chain)}
     for w in reversed(focus.computations):  # what they read of a tile is computed in it
@@ -96,7 +101,23 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
         later = w.name not in inside and not w.reads.isdisjoint(results)
         results |= set(w.targets) if later else set()
         parts[1 if w.name in inside else 2 if later else 0].append(w)
-    return [tuple(p) for p in parts if p]
+    return [tuple(p) for p in parts]
+
+
+def finished_later(
+    focus: Focus, tile: Tile, chain: tuple[Dependence, ...], later: tuple[Computation, ...]
+) -> tuple[Computation, ...]:
+    """What comes after a pass, where a launch that follows combines its parts. Raises CannotMeet for what that cannot have."""
+    rows = {i for d in chain for i in d.statistic.indices}
+    for w in later:
+        if w.reduction is not None or not rows.issuperset(w.all_indices):
+            raise CannotMeet(
+                f"`{tensor_of(w.result)}` reads results of the pass in the launch that makes parts of them, before they are"
+                " combined",
+                online_span(tile),
+                help="leave the `keep` out that holds them: it gets a launch of its own",
+            )
+    return later
 
 
 def lower_online(
@@ -154,7 +175,7 @@ def _closed(
 
         out += around([*lowered(found.before), *combine, *lowered(found.after)])
     for d in chain:
-        last = at_the_end(d)
+        last = at_the_end(d) if d.reduction.name not in low.split else None  # else where the parts are combined
         if last is not None:
             out += low.lower(replace(focus, computations=(last,)), owner_tree(low, node, d.reduction))
     return out
@@ -226,19 +247,50 @@ def _told(chain: tuple[Dependence, ...], shown: dict[str, str]) -> str:
 
 
 def _check_units(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
-    """OWN_PARTS, of units that a later launch would combine the values of. Raises NotYet."""
+    """OWN_PARTS, of units that a later launch combines the values of: a line above the accumulators says so. Raises NotYet."""
     indices = {i for w in members(chain) for i in w.reduced}
-    help = "distribute another index there, or leave `online` out"
-    for w in members(chain):
-        if w.name in low.split:
-            message = f"a later launch combines parts of `{w.result}`: running values of such parts are not lowered yet"
-            raise NotYet(message, online_span(tile), help=help)
     for x in tile.path():
         if isinstance(x, Fuse) and indices & set(x.indices):
             indices.add(x.name)
-        if isinstance(x, Tile) and tile_splits_reduction(low.ctx.device, x) and any(a.index in indices for a in x.axes):
-            message = f"units of `{x.level}` cannot combine running values: parts for a later launch are not lowered yet"
-            raise NotYet(message, x.span, help=help)
+        if not (isinstance(x, Tile) and tile_splits_reduction(low.ctx.device, x) and any(a.index in indices for a in x.axes)):
+            continue
+        if x is not tile or any(w.name in focus.open_accumulators for w in members(chain)):
+            raise NotYet(
+                f"units of `{x.level}` cannot combine running values here: accumulators are open above",
+                x.span,
+                help=f"write the line above all other tiles of `{tile.axes[0].index}` and the lines that keep the results,"
+                " or leave `online` out",
+            )
+
+
+def _check_own_statistics(low: Lowering, focus: Focus, chain: tuple[Dependence, ...], span: Span | None) -> None:
+    """OWN_PARTS, for a launch that follows: only a pass reads no infinity where nothing counts. Raises OnlineMismatch."""
+    together = {w.name for w in members(chain)}
+    for d in (d for split in low.split_chains.values() for d in split.chain):
+        if d.reduction.name not in together and any(w.name == d.reduction.name for w in focus.computations):
+            raise OnlineMismatch(
+                f"`{d.reduction.result}` and `{d.statistic.result}` of a part have loops of their own: a pass has one",
+                span,
+                help=f"write the line that keeps `{d.reduction.result}` above the tiles that `{d.statistic.result}` has not",
+            )
+
+
+def _check_split(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:
+    """A unit goes over its part in a loop, below the lines that keep the results. Raises OnlineMismatch."""
+    index = tile.axes[0].index
+    if tile.split == "atomic":
+        raise OnlineMismatch(
+            "parts of a pass are corrected before they are added, and atomics add them as they are",
+            tile.span,
+            help="`by workspace` combines them in a launch that follows",
+        )
+    if not any(isinstance(x, Tile) and x.online and x.axes[0].index == index for x in tile.below.path()):
+        names = ", ".join(w.result for w in members(chain))
+        raise OnlineMismatch(
+            f"no line below has the loop of each part of `{index}`",
+            online_span(tile),
+            help=f"write one, say `tile {index}: 64 online`, below the line that keeps {names}",
+        )
 
 
 def _check_keeps(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> None:

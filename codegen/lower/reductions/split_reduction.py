@@ -3,6 +3,8 @@
 tile k: 4096 -> block by workspace
 
 C[m, n] = sum(k) ...     -->     P[t, m, n] = sum(k in tile t) ...;   C[m, n] = sum(t) P[t, m, n]
+
+Reductions of one pass, whose line has `online`, are split together (`split_chain`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from ...schedule.build_tree import modifier
 from ..spec import ONE, Focus, Range, View
 from ..workspace import workspace
 from .check_combining import check_dealt_parts
+from .dependent_reductions import Dependence
+from .split_chain import combined_chain, with_own_values
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -75,6 +79,26 @@ class SplitPartials:
     target: str
     parts: tuple[tuple[str, Expr], ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.parts)
+
+    def element(self, low: Lowering, w: Computation) -> Load:
+        """What a part of `w` stores, in the indices of the parts and its own."""
+        return Load(self.target, tuple(as_expr(Var(i)) for i in (*self.names, *w.indices)), low.ctx.dtypes[w.name])
+
+
+@dataclass(frozen=True)
+class SplitChain:
+    """The reductions of a pass that a tile splits together, and what a later launch computes of their results."""
+
+    chain: tuple[Dependence, ...]
+    later: tuple[Computation, ...] = ()
+
+    @property
+    def members(self) -> dict[str, Computation]:
+        return {w.name: w for d in self.chain for w in (d.statistic, d.reduction)}
+
 
 def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis], counts: list[Expr], before: int) -> Focus:
     """The focus with every reduction that this tile splits storing its partial results; unchanged where it splits none.
@@ -86,7 +110,8 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
     ctx = low.ctx
     assert tile.level is not None
     check_dealt_parts(low.computations, focus, tile, axes)
-    computations = []
+    together = low.split_chains.get(tile.key, SplitChain(()))
+    computations, combining = [], {}
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.computations:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
@@ -95,7 +120,7 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
             continue
         assert w.reduction is not None
         _once(low, w, tile)
-        _read_later(low, focus, w, tile)
+        _read_later(low, focus, w, tile, together)
         _there_afterwards(low, focus, w, tile)
         at = tuple(as_expr(Var(i)) for i in w.indices)
         own = Load(w.name, at, ctx.dtypes[w.name])
@@ -115,14 +140,24 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
                 )
             # reductions that are split together number their parts by the same digits
             shared = [digits[before + n].index if digits[before + n].also else None for n, _ in mine]
-            known = known or _in_parts(low, w, tile, [(a.index, counts[n]) for n, a in mine], shared)
+            if known is None:
+                known = _in_parts(low, w, tile, [(a.index, counts[n]) for n, a in mine], shared)
+                combining[w.name] = _finish(low, w, known)
             for (n, index), (name, _) in zip(((n, a.index) for n, a in mine), known.parts, strict=True):
                 ranges[name] = Range(digits[before + n].expr, ONE)
                 digits[before + n] = replace(digits[before + n], index=name, also=index)
-            names = tuple(name for name, _ in known.parts)
-            computations.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
+            computations.append(replace(w, outputs=(Output(known.target, (*known.names, *w.indices), own),)))
         low.split[w.name] = known
         views[known.target] = View(known.target, "global")
+    if together.chain:
+        statistics = {d.statistic.name: d.statistic for d in together.chain}
+        parts = {name: low.split[name].element(low, w) for name, w in statistics.items()}
+        computations = with_own_values(computations, statistics, parts)
+        chain = {name: w for name, w in combining.items() if name in together.members}
+        combining = {name: w for name, w in combining.items() if name not in chain}
+        if chain:
+            ctx.following_launches.append(combined_chain(ctx, together.chain, chain, together.later))
+    ctx.following_launches += [(w,) for w in combining.values()]
     return replace(focus, computations=tuple(computations), ranges=ranges, views=views, digits=tuple(digits))
 
 
@@ -135,10 +170,13 @@ def _once(low: Lowering, w: Computation, tile: Tile) -> None:
         raise NotYet(f"`{w.result}` would be split a second time", tile.span, labels=labels, help=help)
 
 
-def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile) -> None:
-    """COMBINED_FIRST"""
+def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile, together: SplitChain) -> None:
+    """COMBINED_FIRST. Of a chain (OWN_VALUE), those in focus read what their part has, and others come later."""
+    known = {w.name, *(x.name for x in together.later)}
+    if w.name in together.members:
+        known |= {x.name for x in focus.computations}
     readers = [
-        x.name for x in (*low.computations, *focus.computations) if x.name != w.name and not x.reads.isdisjoint(w.targets)
+        x.name for x in (*low.computations, *focus.computations) if x.name not in known and not x.reads.isdisjoint(w.targets)
     ]
     if readers:
         whole = w.result
@@ -177,7 +215,6 @@ def _in_parts(
     names = tuple((known or ctx.fresh(f"{index}_tile"), count) for (index, count), known in both)
     parts = ctx.fresh(w.result.lower() + "_parts")
     _workspace(low, parts, w, names)
-    ctx.following_launches.append((_finish(low, w, parts, names),))
     return SplitPartials(tile.span, parts, names)
 
 
@@ -223,16 +260,14 @@ def _workspace(low: Lowering, parts: str, w: Computation, names) -> None:
     ctx.buffers.append(workspace(ctx, parts, ctx.dtypes[w.name], shape))
 
 
-def _finish(low: Lowering, w: Computation, parts: str, names) -> Computation:
+def _finish(low: Lowering, w: Computation, parts: SplitPartials) -> Computation:
     """The work of the launch that follows: it combines, and does what was to be done with the result."""
     assert w.reduction is not None
     name = CombiningAccumulator(w.result)
     dtype = low.ctx.dtypes[w.name]
     low.ctx.dtypes[name] = dtype
     extents = computation_extents(w)
-    value = Load(parts, tuple(as_expr(Var(i)) for i in (*(n for n, _ in names), *w.indices)), dtype)
-
     outputs = tuple(replace(o, value=rename_loads(o.value, {w.name: name})) for o in w.outputs)
-    ranges = (*((i, extents[i]) for i in w.indices), *names)
-    reduction = Reduction(w.reduction.kind, tuple(n for n, _ in names))
-    return Computation(name, w.indices, value, reduction, ranges, outputs, w.span, w.fused)
+    ranges = (*((i, extents[i]) for i in w.indices), *parts.parts)
+    reduction = Reduction(w.reduction.kind, parts.names)
+    return Computation(name, w.indices, parts.element(low, w), reduction, ranges, outputs, w.span, w.fused)

@@ -1,0 +1,106 @@
+"""Reductions of one pass (`online`) whose parts a later launch combines: `tile t: 1024 -> block online by workspace`.
+
+m = max(t) s[t]; l = sum(t) exp(s[t] - m)      -->      each block, of its part x:  M[x] = m;  L[x] = l
+                                                        the launch that follows:    m = max(x) M[x]
+                                                                                    l = sum(x) L[x] * exp(M[x] - m)
+
+OWN_VALUE        what depends on a statistic reads that of its own part.
+SAME_CORRECTION  the factor of a part is the correction of the pass: from the statistic of the part to that of all.
+NONE_COUNTED     as in a pass, what reads the statistic of all reads 0 where nothing counted, and such a row gets the op's
+                 result. A part without elements that count has the identity of each reduction, and its factor is 0.
+FINISHED_LATER   what is computed of the results of a row is computed in the launch that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.types import TYPES
+from ....dsl.values import Apply, Cast, Const, Load, Masked, Value, loads, transform
+from ...plan.computations import Computation, Output
+from ...plan.derived_names import PreviousValue
+from ..lowering_context import LoweringContext
+from .dependent_reductions import Dependence, start_of
+
+
+def with_own_values(
+    computations: Sequence[Computation], before: Mapping[str, Computation], parts: Mapping[str, Load]
+) -> tuple[Computation, ...]:
+    """OWN_VALUE: the computations, where those that read a statistic read what its part stores.
+
+    before   statistics as they were before they were split, by name
+    parts    the element that each of these stores, in its own indices
+    """
+    stored = {o.tensor: (w, o.value) for w in before.values() for o in w.outputs}
+
+    def step(v: Value) -> Value | None:
+        if not isinstance(v, Load) or v.tensor not in stored:
+            return None
+        w, value = stored[v.tensor]
+        return _with_loads(value, {w.name: parts[w.name]})
+
+    out = []
+    for w in computations:
+        read = not stored.keys().isdisjoint(ld.tensor for ld in loads(w.value))
+        out.append(replace(w, value=transform(w.value, step)) if read else w)
+    return tuple(out)
+
+
+def combined_chain(
+    ctx: LoweringContext, chain: Sequence[Dependence], plain: Mapping[str, Computation], later: Sequence[Computation]
+) -> tuple[Computation, ...]:
+    """SAME_CORRECTION: the computations of the launch that combines the parts.
+
+    plain   those of reductions that do not depend on each other, by the names of the accumulators that have parts
+    later   FINISHED_LATER
+    """
+    done = dict(plain)
+    whole: dict[str, Load] = {}
+    for d in chain:
+        name = d.statistic.name
+        if name not in whole:
+            done[name], whole[name] = _with_whole(ctx, done[name])
+        done[d.reduction.name] = _corrected(d, plain[name], done[d.reduction.name], whole[name])
+    return (*done.values(), *later)
+
+
+def _with_whole(ctx: LoweringContext, w: Computation) -> tuple[Computation, Load]:
+    """The statistic of all parts, and the element of a tensor that is its value."""
+    own = next((o for o in w.outputs if isinstance(o.value, Load)), None)
+    if own is None:
+        name, dtype = ctx.fresh(f"{w.result}_whole"), w.value.dtype
+        ctx.dtypes[name] = dtype
+        own = Output(name, w.indices, Load(w.name, _at(w.indices), dtype))
+        w = replace(w, outputs=(own, *w.outputs))
+    return w, Load(own.tensor, _at(own.indices), w.value.dtype)
+
+
+def _corrected(d: Dependence, statistic: Computation, w: Computation, whole: Load) -> Computation:
+    start, dtype = start_of(d.statistic), whole.dtype.compute
+    none = Apply("eq", (whole, start), TYPES["bool"])
+    now = Apply("where", (none, Const(0, dtype), whole), dtype)
+    names = {PreviousValue(d.statistic.name): statistic.value, d.statistic.name: now}
+    wide = w.value.dtype.compute
+    value: Value = Apply("mul", (w.value, _with_loads(d.correction, names)), wide)
+    value = value if wide == w.value.dtype else Cast(value, w.value.dtype)
+    return replace(w, value=value, outputs=_at_the_end(d, w, none) if d.no_number else w.outputs)
+
+
+def _at_the_end(d: Dependence, w: Computation, none: Value) -> tuple[Output, ...]:
+    """NONE_COUNTED"""
+    held = Load(w.name, _at(w.indices), w.value.dtype)
+    nan = Const(float("nan"), held.dtype.compute)
+    last: Value = Masked(d.some, Apply("where", (none, nan, held), held.dtype.compute), held, held.dtype.compute)
+    last = last if last.dtype == held.dtype else Cast(last, held.dtype)
+    return tuple(replace(o, value=_with_loads(o.value, {w.name: last})) for o in w.outputs)
+
+
+def _with_loads(value: Value, names: Mapping[str, Value]) -> Value:
+    """The value, where loads of these tensors are other values."""
+    return transform(value, lambda v: names.get(v.tensor) if isinstance(v, Load) else None)
+
+
+def _at(indices: Sequence[str]) -> tuple[Expr, ...]:
+    return tuple(as_expr(Var(i)) for i in indices)
