@@ -22,6 +22,7 @@ from ..plan.computations import Computation, Output
 from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
+from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
@@ -123,6 +124,8 @@ def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozens
     device, together = ctx.device, _together(op, kept, frozenset())
     if together is None or not is_part_of_pass(ctx, together, lines):
         return False
+    if any(isinstance(x, syntax.Tile) and modifier(x, "online") is not None for x in all_lines(lines)):
+        return True
     joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
     try:
         apart = launches_of(op, device, lines, joined)

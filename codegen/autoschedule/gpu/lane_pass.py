@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -98,13 +98,14 @@ class LanePass(PassModel):
             and (n * c == KEYS[0] or n * c < 2 * key)
         ]
         columns = np.array(list(dict.fromkeys(found))).T
-        return dict(zip(("rows", "share", "wi", "bi", "bt", "bk", "stages"), columns, strict=True))
+        return self.with_parts(
+            dict(zip(("rows", "share", "wi", "bi", "bt", "bk", "stages"), columns, strict=True)), "bk", sizes
+        )
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         machine, lanes = self.machine, self.machine.lanes
-        groups, batch = t["bi"] // t["wi"], prod(sizes[i] for i in self.found.rows[:-1])
-        blocks = batch * ceil_div(sizes[self.row], t["bi"])
-        copies = self.iterations(t, "bk", sizes)
+        groups = t["bi"] // t["wi"]
+        blocks, copies, parts, more = self.turns(t, "bk", sizes)
         turns = copies * (t["bk"] // t["bt"])
         deep, wide = (self._part(t, sizes[i]) for i in (self.inner, self.feature))
         scores = t["rows"] * t["bt"]  # of a lane in an iteration
@@ -127,11 +128,12 @@ class LanePass(PassModel):
             pipe=turns * computed * cycles + SYNC * copies,
             issue=turns * (computed + fetch + shuffles) + copies * STEP + copied,
             staging=turns * read * groups + copies * each + once,
-            l2_bytes=blocks * (once + copies * each) + self.written(sizes),
-            dram_bytes=self.moved(sizes),
+            l2_bytes=blocks * (once + copies * each) + parts + self.written(sizes),
+            dram_bytes=parts + self.moved(sizes),
             bytes_in_flight=each * np.maximum(1, t["stages"] - 1) + 1,
-            rounds=2 + np.where(t["stages"] == 1, copies, 0),
-            launches=1,
+            rounds=2 + np.where(t["stages"] == 1, copies, 0) + more,
+            launches=1 + (t["part"] > 0),
+            second_launch_bytes=parts,
             stall=turns * (fetch + shuffles),
             run=self.vector * t["share"],
         )

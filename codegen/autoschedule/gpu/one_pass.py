@@ -41,7 +41,7 @@ from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import block_machine
 from ..one_pass.find_pass import name_of, one_pass_of
-from ..tile_space import Tiles, ceil_div, round_up
+from ..tile_space import Tiles, round_up
 from .contraction_resources import STEP, SYNC
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
@@ -104,16 +104,14 @@ class FragmentPass(PassModel):
             if (g == 1 or high * r * (g - 1) < self.most[self.row]) and (n == KEYS[0] or n < 2 * key)
         ]
         columns = np.array(list(dict.fromkeys(found))).T
-        return dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True))
+        return self.with_parts(dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True)), "bt", sizes)
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         """What candidates ask for those extents, and values of the op's sizes."""
         machine = self.machine
-        rows, deep, wide = sizes[self.row], sizes[self.inner], sizes[self.feature]
-        batch = prod(sizes[i] for i in self.found.rows[:-1])
+        deep, wide = sizes[self.inner], sizes[self.feature]
         groups, lanes = t["bi"] // t["wi"], machine.lanes
-        blocks = batch * ceil_div(rows, t["bi"])
-        turns = self.iterations(t, "bt", sizes)
+        blocks, turns, parts, more = self.turns(t, "bt", sizes)
         first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
         second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
@@ -136,11 +134,12 @@ class FragmentPass(PassModel):
             pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
-            l2_bytes=blocks * (once + turns * each_turn) + self.written(sizes),
-            dram_bytes=self.moved(sizes),
+            l2_bytes=blocks * (once + turns * each_turn) + parts + self.written(sizes),
+            dram_bytes=parts + self.moved(sizes),
             bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
-            rounds=2 + np.where(t["stages"] == 1, turns, 0),
-            launches=1,
+            rounds=2 + np.where(t["stages"] == 1, turns, 0) + more,
+            launches=1 + (t["part"] > 0),
+            second_launch_bytes=parts,
             stall=turns * (fetch + scalars),  # a warp's own: scores, then exponentials, then the product
             run=wide,
         )

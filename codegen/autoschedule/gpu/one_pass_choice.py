@@ -87,15 +87,20 @@ def apart_launch(ctx: LoweringContext, computations: tuple[Computation, ...], at
 
 
 def compared(ranked: RankedCandidates, launch: str, apart: Sequence[ChosenLaunch]) -> LaunchReport:
-    """CHOSEN: the pass beside the launches apart, the faster one first."""
-    together, reports = chosen_launch(launch, [ranked]), [x.candidate for x in apart]
+    """CHOSEN: the pass, whole and in parts, beside the launches apart, the fastest first."""
+    part = ranked.tiles["part"].reshape(-1)
+    some = {"one pass: 1 launch": part == 0, "one pass in parts of the keys: 2 launches": part > 0}
+    halves = {name: replace(ranked, seconds=np.where(these, ranked.seconds, np.inf)) for name, these in some.items()}
+    passes = {name: chosen_launch(launch, [r]) for name, r in halves.items() if np.isfinite(r.seconds[-1]).any()}
+    reports = [x.candidate for x in apart]
     seconds, asked, moved = (sum(getattr(x, name) for x in reports) for name in ("seconds", "asked", "moved"))
     longest = max(reports, key=lambda x: x.seconds)
     parts = {f"{n}: {x.nest}": x.seconds for n, x in enumerate(reports, 1)}
-    nests = f"apart: {len(apart)} launches", "one pass: 1 launch"
-    several = replace(longest, nest=nests[0], seconds=seconds, asked=asked, moved=moved, parts=parts)
-    both = np.array([np.sum([x.seconds for x in apart], axis=0), together.seconds]).T
-    slower = mean_slowdown(both, both.min(axis=1))
+    several = replace(longest, nest=f"apart: {len(apart)} launches", seconds=seconds, asked=asked, moved=moved, parts=parts)
+    rows = [*(replace(x.candidate, nest=name) for name, x in passes.items()), several]
+    every = np.array([*(x.seconds for x in passes.values()), np.sum([x.seconds for x in apart], axis=0)]).T
+    slower = mean_slowdown(every, every.min(axis=1))
     slower = slower / slower.min()
-    rows = [replace(together.candidate, nest=nests[1], slower=float(slower[1])), replace(several, slower=float(slower[0]))]
-    return replace(together.report, count=2, candidates=tuple(sorted(rows, key=lambda x: x.slower)))
+    rows = [replace(x, slower=float(n)) for x, n in zip(rows, slower, strict=True)]
+    report = next(iter(passes.values())).report
+    return replace(report, count=len(rows), candidates=tuple(sorted(rows, key=lambda x: x.slower)))

@@ -1,11 +1,15 @@
-"""What the ways to compute one pass have in common: its rows, keys and features, and the bytes that it moves."""
+"""What the ways to compute one pass have in common: its rows, keys and features, and the bytes that it moves.
+
+SPLIT   where rows are too few for the units of a device, blocks have parts of the keys, and a second launch combines them:
+        `tile t: 512 -> block online by workspace`, below the tile of the rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Any
+from math import inf, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +18,7 @@ from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, operations
+from ..combined_parts import AT_ONCE
 from ..constraints import Slot
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
@@ -22,9 +27,21 @@ from ..one_pass.visited_tiles import visited_tiles
 from ..tile_space import Tiles, ceil_div, useful_share
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import StagedOperand
+from .split_reductions import with_splits
 
 RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
+PARTS = (64, 128, 256, 512, 1024, 2048, 4096)  # keys: of a part [tried; test_sizes_tried_for_parts]
+
+
+class Turns(NamedTuple):
+    """Blocks of all parts, and the iterations of each; `parts`: bytes that they store for a second launch, and `rounds` how
+    often that waits for them; 0 without one."""
+
+    blocks: Any
+    each: Any
+    parts: Any
+    rounds: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +112,32 @@ class PassModel:
         out = sum(operations(w.value, w, own) for w in (*self.found.values, self.found.statistic, *self.found.sums))
         return out + 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
 
+    def with_parts(self, t: Tiles, keys: str, sizes: list[dict[str, int]]) -> Tiles:
+        """SPLIT: the tiles, and those that leave units without a block with each size of a part."""
+        t = {**t, "part": np.zeros(len(t["bi"]), np.int64)}
+        known = all(self.found.extents[i].constant is not None for i in self.found.rows)
+        if not known or not sizes:
+            return t
+        longest = max(s[self.found.key] for s in sizes)
+        few = self._whole_blocks(t, sizes[0]) < self.machine.units
+        out = with_splits(t, few, "part", [p for p in PARTS if 2 * p <= longest])
+        whole = (out["part"] == 0) | (out["part"] % out[keys] == 0)
+        return {name: column[whole] for name, column in out.items()}
+
+    def _whole_blocks(self, t: Tiles, sizes: Mapping[str, Any]) -> Any:
+        return prod(sizes[i] for i in self.found.rows[:-1]) * ceil_div(sizes[self.row], t["bi"])
+
+    def turns(self, t: Tiles, keys: str, sizes: Mapping[str, Any]) -> Turns:
+        """With so many keys in an iteration (the candidates' name of them)."""
+        blocks, each, split = self._whole_blocks(t, sizes), self.iterations(t, keys, sizes), t["part"] > 0
+        if not split.any():
+            return Turns(blocks, each, 0, 0)
+        count = np.where(split, ceil_div(sizes[self.found.key], np.maximum(1, t["part"])), 1)
+        every = (self.found.statistic, *self.found.sums, *self.found.products)
+        stored = sum(prod(sizes[i] for i in w.indices) * w.value.dtype.bytes for w in every)
+        rounds = np.where(split, ceil_div(count, AT_ONCE) * len(every), 0)
+        return Turns(blocks * count, np.ceil(each / count), np.where(split, count * stored, 0), rounds)
+
     def iterations(self, t: Tiles, keys: str, sizes: Mapping[str, Any]) -> Any:
         """Tiles of so many keys (by the candidates' name of it) that a block visits, on average: those that a domain leaves."""
         reductions = (self.found.statistic, *self.found.sums, *self.found.products)
@@ -129,8 +172,11 @@ class PassModel:
         found = self.found
         every = (found.statistic, *found.sums, *found.products)
         stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
+        combined = (*modifier("online"), *modifier("by", words=("workspace",)))
+        part = [tile_text((found.key, at["part"]), level=self.machine.outer.name, modifiers=combined)] if at.get("part") else []
         return [
             tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=self.machine.outer.name),
+            *part,
             syntax.Keep(tuple(name_of(w, found) for w in every), self.machine.register.name),
             *(line for s, line in staged if self.row in s.access.axes),
             tile_text((found.key, keys), modifiers=(*modifier("online"), *stages)),

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import TYPES, DType
-from ....dsl.values import Apply, Const, Load, Masked, Value, rename_loads
+from ....dsl.values import Apply, Const, Load, Masked, Value, transform
 from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from ..leaves.fragment_fit import Digits
@@ -73,7 +74,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
     after = list(names)
     factors: dict[Value, str] = {}
     for d in chain:
-        value = rename_loads(d.correction, {w.name: now})
+        value = _read_of(d.correction, w, now)
         name = factors.get(value)
         if name is None:
             name = factors[value] = CorrectionFactor(d.reduction.name)
@@ -84,9 +85,9 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
     return Update((_update(w, before, accumulator_load(w, w.name)),), tuple(after), tuple(made))
 
 
-def _update(w: Computation, name: str, value: Value) -> RunningUpdate:
-    """A value for each element of a statistic."""
-    return RunningUpdate(name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)
+def _update(w: Computation, name: str, value: Value, subscripts: tuple[str, ...] = ()) -> RunningUpdate:
+    """A value for each element of a statistic. `subscripts`: of a result, as others read it."""
+    return RunningUpdate(name, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=subscripts)
 
 
 def _combined(w: Computation, over: Digits) -> tuple[Computation, ...]:
@@ -98,18 +99,24 @@ def _combined(w: Computation, over: Digits) -> tuple[Computation, ...]:
     return _update(w, w.name, start_of(w)), w, lanes, _update(w, w.name, joined)
 
 
-def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], str]:
-    """The results of the statistic that are read, as they are by now, and the name of its value among them."""
+def _read_of(value: Value, w: Computation, now: Load) -> Value:
+    """The value, where loads of the statistic are that load."""
+    return transform(value, lambda v: now if isinstance(v, Load) and v.tensor == w.name else None)
+
+
+def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], Load]:
+    """The results of the statistic that are read, as they are by now, and the load of its value among them."""
     held = accumulator_load(w, w.name)
     at_start = Apply("eq", (held, start_of(w)), TYPES["bool"])
     now = Apply("where", (at_start, Const(0, held.dtype.compute), held), held.dtype.compute)
-    plain = next((o.tensor for o in w.outputs if o.tensor in read and isinstance(o.value, Load)), None)
-    name = plain or RunningValue(w.name)
-    out = [_update(w, name, now)]
+    plain = next((o for o in w.outputs if o.tensor in read and isinstance(o.value, Load)), None)
+    name, at = (plain.tensor, plain.indices) if plain is not None else (RunningValue(w.name), w.indices)
+    value = Load(name, tuple(as_expr(Var(i)) for i in at), held.dtype)
+    out = [_update(w, name, now, at)]
     for o in w.outputs:
         if o.tensor in read and o.tensor != name:
-            out.append(_update(w, o.tensor, rename_loads(o.value, {w.name: name})))
-    return out, name
+            out.append(_update(w, o.tensor, _read_of(o.value, w, value), o.indices))
+    return out, value
 
 
 def _corrected(w: Computation, factor: Load, shown: str) -> RunningUpdate:
