@@ -12,7 +12,6 @@ from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
-from .combined_parts import combining_candidates
 from .constraints import merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
@@ -20,6 +19,7 @@ from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
 from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
 from .line_builders import is_all_open
+from .one_pass.combined_parts import combining_candidates
 from .rank import block_candidates
 from .rule_lines import rule_lines
 

@@ -6,7 +6,7 @@ FEW             a matrix product has a schedule for many columns, and one each f
                 weights are. Several products with one such size have them together.
 MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
 PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
-                instruction. Where these sizes are open, it has schedules for bounds of them.
+                instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them.
 HELD            a row of an intermediate is cached if a cache has room for its elements (`cpu.row_caching`).
 """
 
@@ -25,6 +25,7 @@ from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
 from .gpu.one_pass_choice import pass_nest
+from .gpu.pass_model import PassModel
 from .launches import context_of, in_one_launch
 from .machine_model import block_machine
 from .one_pass.find_pass import one_pass_of
@@ -75,25 +76,36 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
 
 
 def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleDecl]:
-    """PASSES, those of few features first."""
+    """PASSES, those of few features first; where the number of rows is open, those of few rows last."""
     computations = in_one_launch(op) if block_machine(device) is not None else None
     found = one_pass_of(computations) if computations is not None else None
     if found is None:
         return
     features = {found.extents[i] for i in found.all_features}
     open_ = sorted(str(e) for e in features if e.interval[1] is None)
+    some: list[tuple[str, syntax.SizeCondition, tuple[syntax.SizeCondition, ...]]] = []
     for n, most in enumerate(FEATURES if open_ else (0,)):
-        where = [syntax.SizeCondition(syntax.Name(e), "<=", syntax.Num(most)) for e in open_]
-        bounded = with_bounds(op, tuple(where)) if {*open_} <= dims else None
-        together = in_one_launch(bounded) if bounded is not None else None
-        nest = pass_nest(context_of(bounded, device), together) if bounded is not None and together is not None else None
+        where = tuple(syntax.SizeCondition(syntax.Name(e), "<=", syntax.Num(most)) for e in open_)
+        nest = _nest_of_pass(op, device, where) if {*open_} <= dims else None
         if nest is None:
-            return
+            break
+        suffix = "" if n == 0 else f"_{most}"
         rows = str(nest.found.extents[nest.row])
         if nest.few_rows is not None and rows in dims:
-            where.insert(0, syntax.SizeCondition(syntax.Name(rows), ">", syntax.Num(nest.few_rows)))
+            many, few = (syntax.SizeCondition(syntax.Name(rows), x, syntax.Num(nest.few_rows)) for x in (">", "<="))
+            some.append((f"_few{suffix}", few, where))
+            where = (many, *where)
         if where:
-            yield _auto(op, "" if n == 0 else f"_{most}", *where)
+            yield _auto(op, suffix, *where)
+    for suffix, few, where in some:
+        if _nest_of_pass(op, device, (few, *where)) is not None:
+            yield _auto(op, suffix, few, *where)
+
+
+def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...]) -> PassModel | None:
+    bounded = with_bounds(op, where)
+    together = in_one_launch(bounded)
+    return pass_nest(context_of(bounded, device), together) if together is not None else None
 
 
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:

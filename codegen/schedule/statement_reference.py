@@ -88,8 +88,12 @@ Units that get parts of the index, by this line or by one below it, have running
 the accumulators close, and correct their partial results to the common value. Of several tiles of the index, one below the
 other, those above an `online` one have the word too.
 
-Statistics are maxima and minima of floats. What depends on one cannot be a statistic itself yet, and units without a barrier
-cannot have parts (`by workspace`).
+Units without a barrier store their parts of all reductions, by a line above those that keep the results: `tile j: 4096 ->
+block online by workspace`. A launch that follows combines them. It computes the statistics first, then the sums: the parts
+of these are multiplied by the same correction, from the statistic of the part to that of all. A loop below, `tile j: 64
+online`, goes over a part. What reads the results of a row, and is no part of the sums, is computed in that launch.
+
+Statistics are maxima and minima of floats. What depends on one cannot be a statistic itself yet.
 """,
         "log_softmax",
         "tile i: 4 -> core\nkeep top, total in register\ntile j: 64 online\ntile i: 1\ncompute",

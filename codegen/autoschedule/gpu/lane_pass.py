@@ -69,10 +69,9 @@ class LanePass(PassModel):
     def __str__(self) -> str:
         return "scalars"
 
-    @property
-    def few_rows(self) -> int | None:
+    def rows_of_call(self) -> int:
         """With fewer rows than these most lanes of a warp have none."""
-        return self.least_rows(self.machine.lanes // 2)
+        return self.machine.lanes // 2
 
     @cached_property
     def vector(self) -> int:

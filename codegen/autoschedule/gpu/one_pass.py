@@ -70,10 +70,9 @@ class FragmentPass(PassModel):
         """Keys of a call of the product, or of several for one of the scores: each of both is visited once."""
         return max(m.extent(self.found.key) for m in (self.first, self.second))
 
-    @property
-    def few_rows(self) -> int | None:
-        """The rows of an instruction, where an open number of rows may be as small."""
-        return self.least_rows(self.first.extent(self.row))
+    def rows_of_call(self) -> int:
+        """The rows of an instruction."""
+        return self.first.extent(self.row)
 
     @cached_property
     def staged(self) -> tuple[StagedOperand, ...]:

@@ -2,7 +2,7 @@
 
 CHOSEN      the pass is taken where it is predicted to take less time than the launches apart: at each of the sizes that
             candidates are judged at, where sizes are open. Both are in the report.
-MANY_ROWS   an open number of rows is more than an instruction has. For fewer rows launches apart deal the keys to blocks.
+MANY_ROWS   an open number of rows is more than an instruction has, or never is: fewer rows have parts of the keys.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Ra
     for its candidates."""
     if computations not in ctx.ranked_passes:
         nest = pass_nest(ctx, computations)
-        fits = nest is not None and nest.few_rows is None
+        fits = nest is not None and (nest.few_rows is None or nest.are_few)
         ctx.ranked_passes[computations] = rank_nest(ctx, sample_sizes(ctx, computations), nest) if nest and fits else None
     return ctx.ranked_passes[computations]
 

@@ -18,10 +18,10 @@ from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, operations
-from ..combined_parts import AT_ONCE
 from ..constraints import Slot
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
+from ..one_pass.combined_parts import AT_ONCE
 from ..one_pass.find_pass import OnePass, name_of
 from ..one_pass.visited_tiles import visited_tiles
 from ..tile_space import Tiles, ceil_div, useful_share
@@ -31,6 +31,8 @@ from .split_reductions import with_splits
 
 RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
+# keys: of a part, where an open number of rows is small [estimate; test_few_rows_have_parts]
+OPEN_PART = 512
 PARTS = (64, 128, 256, 512, 1024, 2048, 4096)  # keys: of a part [tried; test_sizes_tried_for_parts]
 
 
@@ -98,6 +100,20 @@ class PassModel:
         rows = self.found.extents[self.row]
         return count if rows.constant is None and (rows.interval[0] or 0) <= count else None
 
+    def rows_of_call(self) -> int:
+        """Rows that are too few for a block, at most."""
+        raise NotImplementedError
+
+    @property
+    def few_rows(self) -> int | None:
+        """As many, where an open number of rows may be as small."""
+        return self.least_rows(self.rows_of_call())
+
+    @property
+    def are_few(self) -> bool:
+        """Is an open number of rows as small as that?"""
+        return self.few_rows is not None and self.most[self.row] <= self.rows_of_call()
+
     def is_made(self, a: AccessModel) -> bool:
         """Does the pass compute what is read?"""
         return any(a.tensor in w.targets for w in (*self.found.values, *self.found.scores))
@@ -115,6 +131,8 @@ class PassModel:
     def with_parts(self, t: Tiles, keys: str, sizes: list[dict[str, int]]) -> Tiles:
         """SPLIT: the tiles, and those that leave units without a block with each size of a part."""
         t = {**t, "part": np.zeros(len(t["bi"]), np.int64)}
+        if self.are_few and self.most[self.found.key] > OPEN_PART:
+            return {**t, "part": np.full(len(t["bi"]), OPEN_PART)}
         known = all(self.found.extents[i].constant is not None for i in self.found.rows)
         if not known or not sizes:
             return t

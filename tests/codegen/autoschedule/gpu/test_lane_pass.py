@@ -146,14 +146,17 @@ def test_results(name: str, device: str) -> None:
         check_once(made.program, op, {})
 
 
-SIZES = ((2, 33, 70, 24), (1, 20, 129, 64), (1, 17, 1, 1), (1, 40, 0, 9), (0, 20, 20, 8), (1, 18, 65, 65), (1, 3, 8, 5))
+SIZES = (
+    *((2, 33, 70, 24), (1, 20, 129, 64), (1, 17, 1, 1), (1, 40, 0, 9), (0, 20, 20, 8), (1, 18, 65, 65)),
+    *((1, 3, 8, 5), (2, 5, 1030, 9), (1, 2, 0, 3), (1, 1, 1, 1)),  # few rows, whose keys are in parts
+)
 
 
 @pytest.mark.parametrize(("name", "device"), rotated(("attention_f32", "causal_attention"), ("sm_80", "gfx1100")))
 def test_open_sizes(name: str, device: str) -> None:
     """One kernel: sizes of 0 and 1, more features than the first bound, few rows; some values are no numbers."""
     op, machine = loads(OPS).ops[name], loads(OPS).device(device)
-    assert len(default_schedules(op, machine)) == 3
+    assert len(default_schedules(op, machine)) == 5
     assert len(compile_program(loads(OPS), op, default_schedules(op, machine)[0], machine).program.launches) == 1
     kernel = compile(OPS, op=name, target=f"emulate:{device}")
     for h, n, t, d in SIZES:

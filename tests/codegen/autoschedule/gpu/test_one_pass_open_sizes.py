@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.default_schedules import default_schedules
+from andiron.codegen.autoschedule.gpu import pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
 from andiron.codegen.autoschedule.launches import context_of, in_one_launch
 from andiron.codegen.pipeline import CompiledProgram, compile_program
@@ -35,13 +36,21 @@ def test_features_are_bounded() -> None:
     """Each bound has a schedule; what is known needs none."""
     head, both = "schedule attention_auto for attention where", {"D": 64, "Q": 512}
     assert schedules("attention", "sm_80", {}) == [
-        f"{head} Q > 16, D <= 64:", f"{head.replace('auto', 'auto_128')} Q > 16, D <= 128:", ""
+        f"{head} Q > 16, D <= 64:", f"{head.replace('auto', 'auto_128')} Q > 16, D <= 128:",
+        f"{head.replace('auto', 'auto_few')} Q <= 16, D <= 64:",
+        f"{head.replace('auto', 'auto_few_128')} Q <= 16, D <= 128:", "",
     ]  # fmt: skip
-    assert schedules("attention", "gfx942", {"D": 64}) == [f"{head} Q > 32:", ""]
+    assert schedules("attention", "gfx942", {"D": 64}) == [
+        f"{head} Q > 32:",
+        f"{head.replace('auto', 'auto_few')} Q <= 32:",
+        "",
+    ]
     assert schedules("attention", "sm_80", {"Q": 512})[0] == f"{head} D <= 64:"
     assert schedules("attention", "sm_80", both) == [""]
     for name, device in (("attention", "gfx1100"), ("attention_f32", "sm_80")):  # by lanes
-        assert [s.partition(" where ")[2] for s in schedules(name, device, {})] == ["Q > 16, D <= 64:", "Q > 16, D <= 128:", ""]
+        bounds = [s.partition(" where ")[2] for s in schedules(name, device, {})]
+        assert bounds[:2] == ["Q > 16, D <= 64:", "Q > 16, D <= 128:"]
+        assert bounds[2:] == ["Q <= 16, D <= 64:", "Q <= 16, D <= 128:", ""]
 
 
 def program(device: str, sizes: dict[str, int], first: bool = True) -> CompiledProgram:
@@ -64,11 +73,16 @@ def test_open_sizes_have_one_launch(device: str) -> None:
     assert len(together.sizes) == 3
 
 
-def test_few_rows_are_apart() -> None:
-    """MANY_ROWS. Their schedule is the last, which takes all sizes."""
-    made = program("sm_80", {"D": 64}, first=False)
-    assert len(made.program.launches) > 1
-    assert "online" not in made.schedule
+@pytest.mark.parametrize(("name", "device"), [("attention", "sm_80"), ("attention", "gfx942"), ("attention_f32", "sm_80")])
+def test_few_rows_have_parts(name: str, device: str) -> None:
+    """MANY_ROWS. What has more features than any bound is the last, which takes all sizes: launches apart."""
+    module = loads(OPS)
+    op, machine = module.ops[name], module.device(device)
+    *_, few, last = default_schedules(op, machine)
+    made = compile_program(module, op, few, machine)
+    assert len(made.program.launches) == 2
+    assert f"tile t: {pass_model.OPEN_PART} -> block online by workspace\n" in made.schedule
+    assert "online" not in compile_program(module, op, last, machine).schedule
 
 
 def test_an_open_number_of_rows_is_bounded_below() -> None:
@@ -82,6 +96,7 @@ def test_an_open_number_of_rows_is_bounded_below() -> None:
 
 
 SIZES = ((2, 33, 70, 24), (1, 20, 129, 64), (1, 17, 1, 1), (1, 40, 0, 9), (0, 20, 20, 8), (1, 18, 65, 65))
+FEW = ((2, 9, 1100, 24), (1, 1, 513, 65), (3, 16, 5, 8), (1, 8, 512, 64), (2, 1, 1, 1), (1, 4, 0, 3), (0, 5, 20, 8))
 
 
 def arrays(h: int, n: int, t: int, d: int) -> tuple[np.ndarray, ...]:
@@ -99,8 +114,8 @@ def arrays(h: int, n: int, t: int, d: int) -> tuple[np.ndarray, ...]:
 def test_results(device: str) -> None:
     """Edges, rows without keys, sizes of 0 and 1, results that held something else; the last sizes have the wider schedule."""
     kernel, op = compile(OPS, op="masked", target=f"emulate:{device}"), loads(OPS).ops["masked"]
-    for h, n, t, d in SIZES:
-        n += 16 if device == "gfx942" else 0  # more than an instruction has
+    for h, n, t, d in (*SIZES, *FEW):
+        n += 16 if device == "gfx942" and n > 16 else 0  # more than an instruction has
         inputs = arrays(h, n, t, d)
         out = np.full((h, n, d), np.nan, np.float16), np.full((h, n), np.nan, np.float32)
         got = kernel(*inputs, out=out)

@@ -8,7 +8,8 @@ from andiron.codegen.autoschedule.gpu import pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
 from andiron.codegen.autoschedule.launches import context_of, in_one_launch
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.passes import CompiledProgram
+from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise

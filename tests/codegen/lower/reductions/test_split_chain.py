@@ -15,7 +15,18 @@ from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
 from ....support.cpp.build import skip_unless_run_here
-from ....support.online_rows import EMPTY_OR_ONE, INF, ROWS, SIZES, agrees, arrays, program_of, special, text_of, written
+from ....support.programs.online_rows import (
+    EMPTY_OR_ONE,
+    INF,
+    ROWS,
+    SIZES,
+    agrees,
+    arrays,
+    program_of,
+    special,
+    text_of,
+    written,
+)
 from ....support.rotation import rotated
 
 CPU = {

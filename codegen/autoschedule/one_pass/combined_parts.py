@@ -13,13 +13,13 @@ Parts are few: a row of them is read from a cache, and each lane has all of them
 
 from __future__ import annotations
 
-from ...dsl import syntax
-from ..lower.lowering_context import LoweringContext
-from ..plan.computations import Computation
-from ..plan.derived_names import CombiningAccumulator
-from ..schedule.candidate import Candidate
-from .line_builders import modifier, tile_text
-from .machine_model import MachineModel
+from ....dsl import syntax
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ...plan.derived_names import CombiningAccumulator
+from ...schedule.candidate import Candidate
+from ..line_builders import modifier, tile_text
+from ..machine_model import MachineModel
 
 AT_ONCE = 8  # parts: whose loads overlap [estimate; test_parts_are_combined_in_one_launch]
 GROUPS = 4  # warps: of a block [estimate; test_parts_are_combined_in_one_launch]
