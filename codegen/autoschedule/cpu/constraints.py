@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
+from operator import is_
 
 from ....dsl import syntax
 from ....dsl.support.fast_replace import replace
@@ -161,9 +162,9 @@ def _fitted(merged: Sequence[tuple[PlacedLine, syntax.Line]], at: dict[str, int]
                     unit = within.get(a.index, 1)
                     size = max(unit, -(-size // unit) * unit)
                 within[a.index] = size
-                axes.append(replace(a, size=syntax.Num(size)) if isinstance(a.size, syntax.Num) else a)
+                axes.append(_sized(a, size))
                 changed[a.index, was.get(a.index, old)] = size
-            lines[n] = replace(line, axes=tuple(axes))
+            lines[n] = _with_axes(line, axes)
     around: dict[str, int] = {}
     out: list[syntax.Line] = []
     for (place, _), line in zip(merged, lines, strict=True):  # no larger than what is around
@@ -176,14 +177,23 @@ def _fitted(merged: Sequence[tuple[PlacedLine, syntax.Line]], at: dict[str, int]
                         changed[a.index, size] = around[a.index]
                         continue
                     size = min(size, around[a.index])
-                    a = replace(a, size=syntax.Num(size))
+                    a = _sized(a, size)
                 around[a.index] = size
                 axes.append(a)
             if not axes:
                 continue
-            line = replace(line, axes=tuple(axes))
+            line = _with_axes(line, axes)
         out.append(line)
     return tuple(replace(x, modifiers=resize_panels(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)
+
+
+def _sized(axis: syntax.TileAxis, size: int) -> syntax.TileAxis:
+    """The axis with another number for its size, or itself: of most completions few numbers change."""
+    return replace(axis, size=syntax.Num(size)) if isinstance(axis.size, syntax.Num) and axis.size.value != size else axis
+
+
+def _with_axes(line: syntax.Tile, axes: Sequence[syntax.TileAxis]) -> syntax.Tile:
+    return line if all(map(is_, line.axes, axes)) and len(axes) == len(line.axes) else replace(line, axes=tuple(axes))
 
 
 def _wrote(place: PlacedLine, index: str) -> bool:

@@ -36,7 +36,7 @@ CASES = {
         "gemm", "tile m: auto, n: auto -> core\ntile k: 256\nmove B -> l2\nauto",
         ["-> core", "tile k: 256", "move B -> l2 layout panels", "keep C in register", "compute with fma"],
     ),
-    "no instruction": ("gemm", "tile m: 32 -> core\nauto\ncompute", ["tile m: 32 -> core", "-> lane", "compute"]),
+    "no instruction": ("gemm", "tile m: 4 -> core\nauto\ncompute", ["tile m: 4 -> core", "-> lane", "compute"]),
     "any instruction": ("gemm", "tile m: 32 -> core\nauto\ncompute with auto", ["tile m: 32 -> core", "compute with fma"]),
     "broken off": ("gemm", "tile m: 48, n: 64 -> core\ntile k: 128", ["tile k: 128", "keep C in register", "compute with fma"]),
     "rows of a softmax": ("softmax", "tile i: 8 -> core\nauto", ["tile i: 8 -> core", "keep top", "tile j: 1 -> lane"]),
