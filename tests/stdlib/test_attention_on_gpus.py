@@ -14,11 +14,10 @@ from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 
 from ..support.library.cases import library, poisoned
-from ..support.library.ops import OPS, values
+from ..support.library.ops import ATTENTIONS, OPS, values
 from ..support.rotation import rotated
 
-NAMES = [n for n in OPS if "attention" in n or "decode" in n]
-DEVICES = ("sm_80", "gfx942", "sm_75", "gfx1100", "sm_89")
+DEVICES = ("sm_80", "gfx942", "sm_75", "gfx1100", "sm_90a", "gfx90a", "sm_89")
 # Queries, or queries that share a head, beyond what an instruction has rows of; few; one; none; no keys; more features than 64.
 SIZES = ((1, 35, 41, 24), (2, 3, 9, 5), (1, 1, 1, 1), (1, 0, 7, 8), (1, 36, 0, 8), (0, 40, 40, 8), (1, 34, 37, 68))
 
@@ -33,7 +32,7 @@ def cases(name: str) -> list[dict[str, int]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "device"), rotated(NAMES, DEVICES))
+@pytest.mark.parametrize(("name", "device"), rotated(ATTENTIONS, DEVICES))
 def test_right(name: str, device: str) -> None:
     op, kernel = OPS[name], compile(library(), op=name, target=f"emulate:{device}")
     rng = np.random.default_rng(len(name))
@@ -45,7 +44,7 @@ def test_right(name: str, device: str) -> None:
         assert verdict.ok, (sizes, verdict)
 
 
-PASSES = [n for n in NAMES if n != "attention_backward"]
+PASSES = [n for n in ATTENTIONS if n != "attention_backward"]
 
 
 def launches(module: Module, name: str, device: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
@@ -60,8 +61,15 @@ def program_of(
     formula: Formula, lines: str, device: str, fixed: Sizes | None = None, where: str = "", devices: str = ""
 ) -> Program:
     """The tile program. `lines`: of the schedule (`written`); `fixed`: sizes given when it is compiled."""
-    module = loads(f"{formula.text}\nschedule s for f{where and ' where ' + where}:\n{written(lines)}\n{devices}")
-    op = specialise(module.ops["f"], dict(fixed or {}))
+    text = f"{formula.text}\nschedule s for f{where and ' where ' + where}:\n{written(lines)}\n{devices}"
+    return _program_of(text, device, tuple((fixed or {}).items()))
+
+
+@lru_cache(maxsize=16)
+def _program_of(text: str, device: str, fixed: tuple[tuple[str, int], ...]) -> Program:
+    """Consecutive tests ask for one program at many sizes."""
+    module = loads(text)
+    op = specialise(module.ops["f"], dict(fixed))
     return compile_program(module, op, module.schedules["s"], module.device(device)).program
 
 

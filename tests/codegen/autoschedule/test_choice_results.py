@@ -17,6 +17,7 @@ from andiron.runtime.random_inputs import random_inputs
 
 from ...support.library.unscheduled import AMD, NVIDIA, compiled, library, op_of
 from ...support.library.unscheduled_walk import sizes_of
+from ...support.rotation import rotated
 
 MATRIX = dict(M=37, N=45, K=21)
 IMAGE = dict(N=2, C=5, H=7, W=6, O=4, R=3, S=2)
@@ -45,14 +46,22 @@ CASES = [
     ("copy", dict(N=1000)),
     ("row_any", dict(M=3, N=70)),
 ]
-SLOW = {"conv2d_i8", "causal_attention", "layernorm", "gemm_tt", "gemm_axpby"}  # on one machine only
+SLOW = {"conv2d_i8", "causal_attention", "layernorm", "gemm_tt", "gemm_axpby"}  # to interpret as another machine's
 
 
-@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
-@pytest.mark.parametrize(("name", "sizes"), [pytest.param(n, s, id=f"{n}-{'x'.join(map(str, s.values()))}") for n, s in CASES])
+def named(name: str, sizes: dict[str, int]) -> str:
+    return f"{name}-{'x'.join(map(str, sizes.values()))}"
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "device"),
+    [
+        pytest.param(*CASES[n], device, id=f"{named(*CASES[n])}-{device}")
+        for n, d in rotated(range(len(CASES)), ["sm_80", "gfx90a"])
+        for device in ["sm_80" if CASES[n][0] in SLOW else d]
+    ],
+)
 def test_right(name: str, sizes: dict[str, int], device: str) -> None:
-    if name in SLOW and device != "sm_80":
-        pytest.skip("on another machine")
     op = op_of(name)
     env = op.all_sizes(sizes)
     rng = np.random.default_rng(1)
@@ -94,15 +103,11 @@ EXTREME = [
 ]
 
 
-OTHERS = ("gfx90a", "sm_75", "gfx1100")  # each takes a third
-
-
 @pytest.mark.parametrize(
     ("name", "sizes", "device"),
     [
-        pytest.param(name, sizes, device, id=f"{name}-{'x'.join(map(str, sizes.values()))}-{device}")
-        for n, (name, sizes) in enumerate(EXTREME)
-        for device in ("sm_80", OTHERS[n % 3])
+        pytest.param(*EXTREME[n], device, id=f"{named(*EXTREME[n])}-{device}")
+        for n, device in rotated(range(len(EXTREME)), ["sm_80", "gfx90a", "sm_75", "gfx1100"])
     ],
 )
 def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) -> None:

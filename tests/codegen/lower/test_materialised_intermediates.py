@@ -18,6 +18,7 @@ from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 
 from ...support.interpreted import written
+from ...support.rotation import LONG
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,11 @@ def inputs_of(f, sizes: dict[str, int]) -> dict[str, np.ndarray]:
     return {t.name: rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(np.float32) for t in f.inputs}
 
 
-@pytest.mark.parametrize(("name", "device"), [(n, d) for n, (_, _, devices) in RIGHT.items() for d in devices])
+# each on one of its devices, in turn; with `FUZZ=N` on all
+ON_DEVICES = [(n, d) for at, (n, (*_, all_)) in enumerate(RIGHT.items()) for d in (all_ if LONG else [all_[at % len(all_)]])]
+
+
+@pytest.mark.parametrize(("name", "device"), ON_DEVICES)
 def test_right(name: str, device: str) -> None:
     f, lines, _ = RIGHT[name]
     found, program = program_of(f, lines, device)

@@ -12,6 +12,7 @@ OPS = {
     for f in sorted((STDLIB / "ops").glob("*.sched"))
     for d in parse(Source(f.name, f.read_text())).declarations
 }
+ATTENTIONS = [n for n in OPS if "attention" in n or "decode" in n]
 POSITIVE = {"log_map", "sqrt_map", "rsqrt_map", "batchnorm", "quantise_i8"}
 SIZES = [3, 5, 2, 7, 4, 6, 5, 3, 4]
 # A window of 3 in 5 to 7 elements, whatever the order of the op's sizes.

@@ -6,6 +6,7 @@ not even have the instructions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import pytest
@@ -16,6 +17,7 @@ from andiron.dsl.ops.specialise import bind_params, specialise
 
 from ....support.cpp.assembly import Loop, assembly, innermost_loops
 from ....support.cpp.build import COMPILERS
+from ....support.rotation import LONG
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
@@ -64,9 +66,17 @@ def check(found: list[Loop], least: int, share: float = 0.0) -> None:
         assert not (x.multiply_adds and x.calls), "\n".join(x.lines)
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("device", ["avx2", "avx512"])
-@pytest.mark.parametrize("size", SIZES)
+def on_devices(sizes: Iterable[str]) -> list[tuple]:
+    """Each size on each device by the first compiler, and on one, in turn, by the other; with `FUZZ=N` on both."""
+    return [
+        (s, d, c)
+        for n, s in enumerate(sizes)
+        for m, d in enumerate(("avx2", "avx512"))
+        for c in (COMPILERS if LONG or n % 2 == m else COMPILERS[:1])
+    ]
+
+
+@pytest.mark.parametrize(("size", "device", "compiler"), on_devices(SIZES))
 def test_products(size, device, compiler):
     if compiler == "zig" and size in ("small", "unpacked"):
         pytest.skip("clang spills there, whatever the sizes are")
@@ -79,9 +89,7 @@ def test_even_sizes_have_no_edge(device):
     assert not any(x.edge for x in loops("gemm", device, "gcc", M=996, N=1008, K=1000))
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("device", ["avx2", "avx512"])
-@pytest.mark.parametrize("size", ["even", "all", "open"])
+@pytest.mark.parametrize(("size", "device", "compiler"), on_devices(["even", "all", "open"]))
 def test_products_of_8_bits_are_added_in_pairs(size, device, compiler):
     sizes = dict(zip("MNK", SIZES[size], strict=True)) if SIZES[size] else {}
     found = loops("gemm_i8", device, compiler, **sizes)

@@ -18,6 +18,8 @@ from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.runtime.compile import compile
 
+from ....support.rotation import rotated
+
 DEVICES = {"sm_80": "warp", "sm_90a": "warp", "gfx90a": "wave", "gfx1100": "wave"}
 OPS = """
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -240,9 +242,9 @@ def test_right(name: str, k: int) -> None:
         np.testing.assert_allclose(interpret(p, arrays)["C"], want, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    "name", ["ahead", "groups", "copies say how", "below a loop", "a factor that is made", "a fused window"]
+    ("name", "device"),
+    rotated(["ahead", "groups", "copies say how", "below a loop", "a factor that is made", "a fused window"], [*DEVICES]),
 )
 def test_right_in_the_emulator(name: str, device: str) -> None:
     op, lines = (SAME | GROUPS)[name]
