@@ -6,11 +6,14 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 from random import randrange
 from zlib import crc32
 
+import andiron
 import pytest
 
 
@@ -84,6 +87,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"  # workers have folders side by side
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANDIRON_CACHE", str(folder))
+        if sys.dont_write_bytecode and not Path(cache_from_source(andiron.__file__)).exists():
+            # Each of the processes under test would compile the package. This way the checkout stays as it is, too.
+            patch.setenv("PYTHONPYCACHEPREFIX", str(folder.parent / "bytecode"))
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield folder
 
 

@@ -33,7 +33,7 @@ def test_texts_are_those_of_one_thread():
 import hashlib
 found = {}
 def work(i):
-    order = list(range(len(CASES)))
+    order = [n for n in range(len(CASES)) if n % 3 != i]  # two threads have each
     random.Random(i).shuffle(order)
     for n in order:
         said = hashlib.sha256(repr(texts(CASES[n])).encode()).hexdigest()
