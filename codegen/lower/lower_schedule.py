@@ -75,7 +75,7 @@ class Lowering:
         self.opened: dict[str, Keep] = {}  # accumulators, and the nodes that keep them
         # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
-        # computations, and which of their indices an instruction's are
+        # computations, and how an instruction computes them
         self.oriented = oriented(self, tree) if tree is not None else {}
         self.holding = 0  # lines that hold something, above the one being lowered
 
@@ -216,7 +216,11 @@ class Lowering:
 
     def _fits(self, instr: Instr, inside: Computation) -> InstrMatch | None:
         if inside.name in self.oriented:
-            return next((m for m in all_matches(instr, inside) if m.index == self.oriented[inside.name]), None)
+            way = self.oriented[inside.name]
+            found = (m for m in all_matches(instr, inside) if m.index == way.index)
+            if way.order is not None:  # which is one of this instruction alone
+                return next((replace(m, order=way.order) for m in found if instr is way.instr), None)
+            return next(found, None)
         return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
 
     def by_instr(

@@ -32,7 +32,7 @@ from ....dsl.support.cached import cached_property
 from ....dsl.values import Load
 from ...lower.leaves.fragment_fit import projected
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.owner_tree import passes, same_rows
+from ...lower.leaves.owner_tree import passing_pairs, same_rows
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessProblem
@@ -235,9 +235,10 @@ def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -
             continue
         pairs = [
             (a, b)
-            for a in all_matches(i, scores)
-            for b in all_matches(i, product)
-            if passes(ctx.register, computations, scores, a, b) and same_rows(a, b) and a.extent(found.rows[-1]) > 1
+            for a, b in passing_pairs(
+                ctx.register, computations, scores, list(all_matches(i, scores)), list(all_matches(i, product))
+            )
+            if same_rows(a, b) and a.extent(found.rows[-1]) > 1
         ]
         ways += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
     best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)

@@ -10,7 +10,6 @@ AS_IT_LIES   an element is read from the registers of the lane that needs it. Wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from ....dsl.fragment import FragmentLayout
 from ....dsl.index.expr import ZERO, Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from .match_instr import FragmentMap
+from .term_order import prime_factors
 
 
 def same_fragment(one: FragmentMap | None, other: FragmentMap) -> bool:
@@ -61,7 +61,7 @@ def projected(f: FragmentMap, indices: frozenset[str]) -> FragmentMap | None:
     maps = tuple(x for x in f.maps if x[0] in indices)
     if not maps or len(maps) == len(f.maps) or f.r is None:
         return replace(f, maps=maps) if maps else None
-    found = [_values(f, e) for _, _, e in maps]
+    found = [fragment_values(f, e) for _, _, e in maps]
     numbers = np.arange(f.registers)
     for count in range(1, f.registers + 1):
         for div in (d for d in range(1, f.registers + 1) if f.registers % (d * count) == 0):
@@ -83,12 +83,12 @@ def parts_over_lanes(f: FragmentMap, kept: frozenset[str]) -> tuple[Digits, Digi
     Lanes that differ in the first ones have different elements of the others: parts of a reduction. Those that differ in the
     second ones have the same elements.
     """
-    own = [_values(f, e) for i, _, e in f.maps if i in kept]
-    others = [_values(f, e) for i, _, e in f.maps if i not in kept]
+    own = [fragment_values(f, e) for i, _, e in f.maps if i in kept]
+    others = [fragment_values(f, e) for i, _, e in f.maps if i not in kept]
     lanes, stride = np.arange(f.lanes), 1
     parts: list[tuple[int, int]] = []
     replicas: list[tuple[int, int]] = []
-    for prime in _primes(f.lanes):
+    for prime in prime_factors(f.lanes):
         without = lanes - lanes // stride % prime * stride
         if all((v == v[without]).all() for v in own):
             out = replicas if all((v == v[without]).all() for v in others) else parts
@@ -175,19 +175,9 @@ def _layout(f: FragmentMap) -> FragmentLayout:
     return FragmentLayout(coords, tuple(e for _, _, e in f.maps), tuple(n for _, n, _ in f.maps))
 
 
-def _values(f: FragmentMap, e: Expr) -> np.ndarray:
-    """[lane, register]."""
+def fragment_values(f: FragmentMap, e: Expr) -> np.ndarray:
+    """The value of an expression of its coordinates: [lane, register]."""
     env = {
         v.name: n for v, n in ((f.lane, np.arange(f.lanes)[:, None]), (f.r, np.arange(f.registers)[None, :])) if v is not None
     }
     return np.broadcast_to(e.evaluate(env), (f.lanes, f.registers))
-
-
-def _primes(n: int) -> Iterator[int]:
-    """The factors of a number, smallest first."""
-    p = 2
-    while n > 1:
-        while n % p == 0:
-            yield p
-            n //= p
-        p += 1

@@ -11,6 +11,8 @@ WHERE_IT_READS  the same holds if the operand is in another memory than the inst
 SOME_TERMS    of a reduction with a domain, an instruction is called as it is where all terms of a call count; elsewhere that is
               called which an operand tells which terms count (`match_instr`, CHOSEN_TERMS).
 ONE_WRITER    if several units would copy the same elements, unit 0 copies them (`predicated_store`).
+IN_ORDER      calls that take terms in another order than that of their index (`term_order`) are executed one after another, on
+              registers of each. None is executed without the others, so which of their terms a call adds need not be told.
 TOGETHER      units that execute one instruction do not diverge.
 """
 
@@ -273,17 +275,28 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         pieces.append(Piece(view.buffer, coords, f.registers))
     target = fragment_map(m, m.instr.statement.target)
     lane, _ = ctx.number(lanes_below(ctx, focus.level, target.lanes))
-    contribution = added_by(focus, computation, m, target, lane, neutral)
-    call = Call(m.instr.name, tuple(pieces), author_of(span, computation.span), contribution)
-    stmt = _once(ctx, focus, computation, m.instr, call)
+    calls = []
+    for n in range(m.calls):
+        contribution = added_by(focus, computation, m, n, target, lane, neutral)
+        own = tuple(_of_call(m, op.name, piece, n) for op, piece in zip(m.instr.operands, pieces, strict=True))
+        call = Call(m.instr.name, own, author_of(span, computation.span), contribution)
+        calls.append(_once(ctx, focus, computation, m.instr, call))
     guards = tuple(dict.fromkeys(guards))
     if not guards:
-        return [stmt]
+        return calls
     if m.held is not None:
         raise UnusableInstr(m.instr.name, "of what a call fills, some may be outside")
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = for_all(ctx, focus, guards)
-    return elementwise if together is None else [If(together, (stmt,), tuple(elementwise))]
+    return elementwise if together is None else [If(together, tuple(calls), tuple(elementwise))]
+
+
+def _of_call(m: InstrMatch, operand: str, piece: Piece, call: int) -> Piece:
+    """IN_ORDER: the registers of one of the calls, of those of all of them."""
+    if m.order is None or fragment_map(m, operand).of(m.order.index) is None:
+        return piece
+    each = piece.extent // m.calls
+    return replace(piece, coords=(*piece.coords[:-1], piece.coords[-1] + each * call), extent=each)
 
 
 def _first_held(focus: Focus, m: InstrMatch) -> Focus:

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from math import prod
 from operator import itemgetter
 
 from ....dsl.device import Instr
-from ....dsl.index.expr import Expr, Var
+from ....dsl.index.expr import ZERO, Expr, Var, as_expr
 from ....dsl.op import Statement
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Apply, Cast, Const, Load, Masked, Value, loads
 from ...plan.computations import Computation
+from .term_order import TermOrder
 
 COMMUTE = ("add", "mul", "min", "max")
 
@@ -35,7 +37,8 @@ class InstrMatch:
     """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
 
     The target operand is bound to the work's own result. `named_at` is the line that names the instruction. `held`: the
-    fragment in which the result is held, where a call fills several of them (`copy_leaf`, SEVERAL).
+    fragment in which the result is held, where a call fills several of them (`copy_leaf`, SEVERAL). `order`: in which the terms
+    of a reduction are taken, where it is another one than that of its index.
     """
 
     instr: Instr
@@ -44,9 +47,13 @@ class InstrMatch:
     score: int
     named_at: Span | None = field(default=None, compare=False)
     held: FragmentMap | None = None
+    order: TermOrder | None = None
 
     def extent(self, work_index: str) -> int:
-        """How many of a computation's index one call covers (1 when the instruction does not have it)."""
+        """How many of a computation's index are covered together: by one call (1 when the instruction does not have it), or by
+        the calls of an order."""
+        if self.order is not None and self.order.index == work_index:
+            return self.order.span
         for mine, theirs in self.index:
             if theirs == work_index:
                 return self.extents()[mine]
@@ -55,6 +62,11 @@ class InstrMatch:
     @property
     def volume(self) -> int:
         return prod(self.extents().values())
+
+    @property
+    def calls(self) -> int:
+        """How many calls an order is of."""
+        return 1 if self.order is None else self.order.span // replace(self, order=None).extent(self.order.index)
 
     def extents(self) -> dict[str, int]:
         out: dict[str, int] = {}
@@ -259,12 +271,30 @@ class FragmentMap:
 
 
 def fragment_map(m: InstrMatch, operand: str) -> FragmentMap:
-    """The fragment of a register operand, in terms of the work's indices."""
+    """The fragment of a register operand, in terms of the work's indices: of all calls of an order, one after another."""
     key = "fragment", operand
     if key not in m.instr.found:
         m.instr.found[key] = _own(m.instr, operand)
     own, index = m.instr.found[key], dict(m.index)
-    return FragmentMap(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
+    f = FragmentMap(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
+    return f if m.order is None else in_order(f, m.order)
+
+
+@lru_cache(maxsize=1 << 10)
+def in_order(f: FragmentMap, order: TermOrder) -> FragmentMap:
+    """The fragments of all calls of an order as one: registers of the first call, then those of the second, and so on."""
+    part = f.of(order.index)
+    if part is None:
+        return f
+    each, own = part
+    calls = order.span // each
+    r, subs, first = f.r, {}, ZERO
+    if calls > 1:
+        r = Var("r" if f.r is None else f.r.name, 0, f.registers * calls - 1)
+        subs, first = ({} if f.r is None else {f.r: as_expr(r) % f.registers}), as_expr(r) // f.registers * each
+    ordered = order.span, order.of(first + own.subs(subs))
+    maps = tuple((i, *(ordered if i == order.index else (n, e.subs(subs)))) for i, n, e in f.maps)
+    return FragmentMap(maps, f.lane, f.lanes, r, f.registers * calls)
 
 
 def _own(instr: Instr, operand: str) -> FragmentMap:

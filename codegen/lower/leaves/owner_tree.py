@@ -6,19 +6,25 @@ INHERITED      what no instruction computes lies as what it reads: `p = exp(s - 
 ORIENTED       an instruction may compute a product or its transposed. What a block computes in registers, and the product that
                reads it, are computed so that the one's result is the other's operand as it lies, where one way is so; of
                such ways one in which the rows of both results lie alike.
+IN_ORDER       where no result is an operand as it lies, the second product may take its terms in an order in which one is
+               (`fit_in_order`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads
 from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Node, Step, Tile, fragment_of
 from ...plan.computations import Computation
 from ..spec import View
+from .fit_in_order import fitting_order
 from .fragment_fit import is_read_as_it_lies, projected
 from .match_instr import FragmentMap, InstrMatch, all_matches, fragment_map
+from .term_order import TermOrder
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -97,8 +103,8 @@ def _reads(low: Lowering, computation: Computation) -> set[str]:
     return read
 
 
-def oriented(low: Lowering, tree: Node) -> dict[str, tuple[tuple[str, str], ...]]:
-    """ORIENTED: of computations by name, which of their indices the indices of the instruction are."""
+def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
+    """ORIENTED, IN_ORDER: of computations by name, how their instruction computes them."""
     innermost = low.ctx.device.memories[-1].name
     for x in tree.path():
         if not isinstance(x, Keep) or x.block is None or not low.ctx.register(x.memory or innermost):
@@ -108,15 +114,10 @@ def oriented(low: Lowering, tree: Node) -> dict[str, tuple[tuple[str, str], ...]
             continue
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
-            pairs = [
-                (a, b)
-                for a in made
-                for b in _ways(low, x.below.leaf, w)
-                if passes(low.ctx.register, low.computations, maker, a, b)
-            ]
+            pairs = passing_pairs(low.ctx.register, low.computations, maker, made, _ways(low, x.below.leaf, w), low.finest.get)
             if pairs:
                 a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
-                return {maker.name: a.index, w.name: b.index}
+                return {maker.name: a, w.name: b}
     return {}
 
 
@@ -125,25 +126,53 @@ def _ways(low: Lowering, leaf: Node, w: Computation) -> list[InstrMatch]:
     return [m for i in named for m in all_matches(i, w)]
 
 
-def passes(
-    register: Callable[[str], bool], computations: Iterable[Computation], maker: Computation, made: InstrMatch, m: InstrMatch
-) -> bool:
-    """Whether the result of one instruction is an operand of the other as it lies. `register`: is a memory registers?"""
-    target = made.instr.statement.target
-    if not register(made.instr.operand(target).memory):
-        return False
-    held, pointwise = fragment_map(made, target), {t: w for w in computations if w.reduction is None for t in w.targets}
+def passing_pairs(
+    register: Callable[[str], bool],
+    computations: Iterable[Computation],
+    maker: Computation,
+    made: Sequence[InstrMatch],
+    ways: Sequence[InstrMatch],
+    most: Callable[[str], int | None] = lambda _: None,
+) -> list[tuple[InstrMatch, InstrMatch]]:
+    """The pairs in which the result of the first is an operand of the second, as it lies; else IN_ORDER.
+
+    register   is a memory registers?
+    most       how many terms along an index an order may be of
+    """
+    pointwise = {t: w for w in computations if w.reduction is None for t in w.targets}
 
     def reads(v: Value) -> bool:
         return any(
             ld.tensor in maker.targets or (ld.tensor in pointwise and reads(pointwise[ld.tensor].value)) for ld in loads(v)
         )
 
-    return any(
-        register(m.instr.operand(name).memory) and is_read_as_it_lies(held, fragment_map(m, name))
-        for name, value in m.operands
-        if reads(value)
-    )
+    def fitting(ordered: bool) -> Iterator[tuple[InstrMatch, InstrMatch]]:
+        for a, b in product(made, ways):
+            target = a.instr.statement.target
+            if not register(a.instr.operand(target).memory):
+                continue
+            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value)]
+            read = [name for name in read if register(b.instr.operand(name).memory)]
+            if not ordered and any(is_read_as_it_lies(held, fragment_map(b, name)) for name in read):
+                yield a, b
+            if ordered and (orders := [x for name in read if (x := _order(register, held, b, name, most)) is not None]):
+                yield a, replace(b, order=orders[0])
+
+    return list(fitting(False)) or list(fitting(True))
+
+
+def _order(
+    register: Callable[[str], bool], held: FragmentMap, m: InstrMatch, operand: str, most: Callable[[str], int | None]
+) -> TermOrder | None:
+    """IN_ORDER. All operands that have the index must be in registers, where elements may be in any order."""
+    s = m.instr.statement
+    reduced = {i for x, i in m.index if s.reduction is not None and x in s.reduction.indices}
+    for i, _, _ in held.maps:
+        others = [name for name, _ in m.operands if fragment_map(m, name).of(i)]
+        if i in reduced and all(register(m.instr.operand(name).memory) for name in others):
+            order = fitting_order(held, fragment_map(m, operand), i)
+            return order if order is not None and order.span <= (most(i) or order.span) else None
+    return None
 
 
 def _beyond(low: Lowering, m: InstrMatch) -> int:

@@ -37,9 +37,12 @@ def added(
 
 
 def added_by(
-    focus: Focus, w: Computation, m: InstrMatch, target: FragmentMap, lane: Expr, neutral: bool
+    focus: Focus, w: Computation, m: InstrMatch, call: int, target: FragmentMap, lane: Expr, neutral: bool
 ) -> Contribution | None:
-    """The box of points that an instruction adds to the element of each of its registers; none where it adds nothing."""
+    """The box of points that an instruction adds to the element of each of its registers; none where it adds nothing.
+
+    Of `calls` that add their terms together, each is told to add a part of the box of all of them.
+    """
     if w.reduction is None:
         return None
     ranges = dict(focus.ranges)
@@ -47,7 +50,14 @@ def added_by(
         subs = {v: lane if v.name == "lane" else as_expr(PIECE if target.registers > 1 else 0) for v in e.variables()}
         ranges[i] = ranges[i].split(1, RangeStep(e.subs(subs), as_expr(extent), "fragment"))
     free = element(replace(focus, ranges=ranges), w.indices)
-    return added(focus, w, neutral, free, [m.extent(i) for i in w.reduced])
+    extents = {i: m.extent(i) for i in w.reduced}
+    if m.order is not None:
+        i, each = m.order.index, m.order.span // m.calls
+        focus, extents[i] = (
+            focus.with_range(i, focus.ranges[i].split(each, RangeStep(as_expr(call), as_expr(m.calls), None))),
+            each,
+        )
+    return added(focus, w, neutral, free, list(extents.values()))
 
 
 def with_value(steps: Sequence[Store], contribution: Contribution) -> list[Store]:

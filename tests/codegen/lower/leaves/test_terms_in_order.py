@@ -1,0 +1,282 @@
+"""Products that take the terms of their sum in the order in which another product's result lies in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import ml_dtypes
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.lower.leaves import owner_tree
+from andiron.codegen.lower.leaves.fit_in_order import fitting_order
+from andiron.codegen.lower.leaves.fragment_fit import is_read_as_it_lies
+from andiron.codegen.lower.leaves.match_instr import FragmentMap
+from andiron.codegen.lower.leaves.term_order import TermOrder, order_of
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.dsl.device import Instr
+from andiron.dsl.errors.schedule import RegisterMismatch
+from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
+from andiron.runtime.compile import compile
+
+from ....support.gpu.library_instrs import instructions
+from ....support.library.cases import poisoned
+
+# ---------------------------------------------------------------- orders
+
+
+def of_operand(instr: Instr, operand: str, names: str) -> FragmentMap:
+    op = instr.operand(operand)
+    lane, r = (next((v for v in op.coords if v.name == name), None) for name in ("lane", "r"))
+    lanes, registers = (1 if v is None else (v.hi or 0) + 1 for v in (lane, r))
+    return FragmentMap(tuple(zip(names, op.shape, op.map, strict=True)), lane, lanes, r, registers)
+
+
+def pairs() -> Iterator[tuple[str, str, FragmentMap, FragmentMap]]:
+    """The result of each product of the library with its own operand, or its transposed one."""
+    for title, (_, i) in instructions().items():
+        spread = all(len(o.shape) == 2 and any(v.name == "lane" for v in o.coords) for o in i.operands)
+        if i.accumulate and len(i.operands) == 3 and spread:
+            for name, names, operand in (("A", "it", "A"), ("tA", "ti", "A"), ("tB", "ti", "B")):
+                own = "it" if operand == "A" else "ti"
+                yield title, name, of_operand(i, "C", names), of_operand(i, operand, own)
+
+
+FOUND = {
+    "sm_75:mma_m8n8k16_i8": {"A": ((2, 1), (2, 8), (4, 2))},
+    "sm_80:mma_m16n8k4_tf32": {"A": ((4, 2), (2, 1))},
+    "sm_80:mma_m16n8k8_tf32": {"A": ((4, 2), (2, 1))},
+    "sm_80:mma_m16n8k16_i8": {"A": ((2, 1), (2, 8), (4, 2))},
+    "sm_80:mma_m16n8k32_i8": {"A": ((2, 1), (2, 8), (4, 2), (2, 16))},
+    "sm_80:mma_m8n8k4_f64": {"A": ((4, 2), (2, 1))},
+    "sm_89:mma_m16n8k32_f8e4m3": {"A": ((2, 1), (2, 8), (4, 2), (2, 16))},
+    "sm_89:mma_m16n8k32_f8e5m2": {"A": ((2, 1), (2, 8), (4, 2), (2, 16))},
+    "gfx908:mfma_32x32x2_f32": ((2, 4), (4, 1)),
+    "gfx908:mfma_16x16x4_f32": ((4, 4), (4, 1)),
+    "gfx908:mfma_32x32x4_bf16": ((2, 1), (2, 4), (2, 2)),
+    "gfx908:mfma_16x16x8_bf16": ((2, 1), (4, 4), (2, 2)),
+    "gfx942:mfma_32x32x4_tf32": ((2, 1), (2, 4), (2, 2)),
+    "gfx942:mfma_16x16x8_tf32": ((2, 1), (4, 4), (2, 2)),
+    "gfx942:mfma_32x32x16_i8": ((4, 1), (2, 8), (2, 4)),
+    "gfx942:mfma_16x16x32_i8": ((4, 1), (2, 16), (4, 4)),
+    "gfx950:mfma_32x32x16_f16": ((4, 1), (2, 8), (2, 4)),
+    "gfx950:mfma_16x16x32_f16": ((4, 1), (2, 16), (4, 4)),
+    "gfx950:mfma_32x32x16_bf16": ((4, 1), (2, 8), (2, 4)),
+    "gfx950:mfma_16x16x32_bf16": ((4, 1), (2, 16), (4, 4)),
+    "gfx950:mfma_32x32x32_i8": ((4, 1), (4, 8), (2, 4)),
+    "gfx950:mfma_16x16x64_i8": ((4, 1), (4, 16), (4, 4)),
+    "gfx950:mfma_32x32x16_f8e4m3": ((4, 1), (2, 8), (2, 4)),
+    "gfx950:mfma_16x16x32_f8e4m3": ((4, 1), (2, 16), (4, 4)),
+    "gfx950:mfma_32x32x16_f8e5m2": ((4, 1), (2, 8), (2, 4)),
+    "gfx950:mfma_16x16x32_f8e5m2": ((4, 1), (2, 16), (4, 4)),
+}  # of MFMA's, both operands of the transposed product
+
+
+def test_pairs_of_the_library() -> None:
+    """Which become possible: none of RDNA3's, whose operands each half of a wave has."""
+    found: dict[str, dict[str, tuple]] = {}
+    for title, name, held, f in pairs():
+        order = None if is_read_as_it_lies(held, f) else fitting_order(held, f, "t")
+        if order is not None:
+            check_by_force(held, f, order)
+            found.setdefault(title, {})[name] = order.digits
+    assert found == {t: x if isinstance(x, dict) else {"tA": x, "tB": x} for t, x in FOUND.items()}
+
+
+def tables(f: FragmentMap) -> dict[str, np.ndarray]:
+    env = {"lane": np.arange(f.lanes)[:, None], "r": np.arange(f.registers)[None, :]}
+    return {i: np.broadcast_to(e.evaluate(env), (f.lanes, f.registers)) for i, _, e in f.maps}
+
+
+def check_by_force(held: FragmentMap, f: FragmentMap, order: TermOrder) -> None:
+    """Every register of every call is one and the same register of the result, in all lanes."""
+    terms = [order.of(as_expr(n)).constant for n in range(order.span)]
+    assert sorted(terms) == list(range(order.span))
+    (each, _), (rows, _), (tile, _) = f.of("t") or (0, 0), f.of("i") or (0, 0), held.of("t") or (0, 0)
+    own, theirs = tables(f), tables(held)
+    whole = int(np.lcm(order.span, tile))
+    there = {
+        (tuple(theirs["i"][:, r] + i), tuple(theirs["t"][:, r] + t))
+        for r, t, i in product(range(held.registers), range(0, whole, tile), range(0, rows, (held.of("i") or (0, 0))[0]))
+    }
+    for first, r in product(range(0, whole, each), range(f.registers)):
+        places = own["t"][:, r] + first
+        needed = [n // order.span * order.span + terms[n % order.span] for n in places]
+        assert (tuple(own["i"][:, r]), tuple(needed)) in there
+
+
+def spread(maps: dict[str, tuple[int, str]], lanes: int, registers: int) -> FragmentMap:
+    lane, r = Var("lane", 0, lanes - 1), Var("r", 0, registers - 1)
+    found = tuple((i, n, as_expr(eval(e, {"lane": as_expr(lane), "r": as_expr(r)}))) for i, (n, e) in maps.items())
+    return FragmentMap(found, lane, lanes, r, registers)
+
+
+def test_what_no_order_gives() -> None:
+    held = spread({"i": (4, "lane // 2"), "t": (4, "2 * (lane % 2) + r")}, 8, 2)
+    assert fitting_order(held, spread({"i": (4, "lane % 4"), "t": (4, "2 * (lane // 4) + r")}, 8, 2), "t") is None  # other rows
+    assert fitting_order(held, spread({"i": (4, "lane // 2"), "t": (2, "r")}, 8, 2), "t") is None  # lanes have the same terms
+    turned = spread({"i": (4, "lane // 2"), "t": (4, "lane % 2 + 2 * r")}, 8, 2)
+    assert fitting_order(held, turned, "t") == TermOrder("t", ((2, 2), (2, 1)))
+    skewed = spread({"i": (4, "lane // 2"), "t": (4, "2 * ((lane % 2 + lane // 2) % 2) + r")}, 8, 2)
+    assert fitting_order(held, skewed, "t") is None  # another order for each row
+
+
+def test_orders_permute_digits() -> None:
+    assert order_of("t", (0, 2, 1, 3)) == TermOrder("t", ((2, 2), (2, 1)))
+    assert order_of("t", (0, 1, 2, 3, 4, 5)) == TermOrder("t", ((6, 1),))
+    assert order_of("t", (0, 2, 4, 1, 3, 5)) is None
+    assert order_of("t", (0, 3, 1, 4, 2, 5)) == TermOrder("t", ((2, 3), (3, 1)))
+    assert order_of("t", (1, 0)) is None
+    assert order_of("t", (0, 1, 3, 2)) is None
+
+
+# ---------------------------------------------------------------- attention
+
+OP = """
+op f[Q, T, D](q: TYPE[Q, D], k: TYPE[T, D], v: TYPE[T, D], seen: bool[Q, T]) -> (o: f32[Q, D], y: f32[Q]):
+    s[i, t] = where(seen[i, t], sum(d) f32(q[i, d]) * f32(k[t, d]), -inf)
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    y[i] = m[i] + log(l[i])
+    o[i, d] = (sum(t) f32(TYPE(p[i, t])) * f32(v[t, d])) / l[i]
+"""
+LINES = """
+schedule s for f where D <= 32:
+    tile i: {block} -> block
+    keep m, l, o in register
+    move q -> shared
+    tile t: {keys} online{pipeline}
+    move k -> shared
+    move v -> shared
+    tile i: {rows} -> {group}
+    keep s.sum1 in register:
+        tile d: {depth}
+        compute with {instr}
+    keep p in register
+    tile t: {call}
+    compute with {instr}
+"""
+SIZES = ((5, 40, 9), (40, 33, 32), (1, 1, 1), (3, 0, 4), (0, 3, 2), (33, 70, 17))
+WARP = {"group": "warp", "pipeline": " pipeline 2", "block": 32, "rows": 16, "keys": 32}
+WAVE = {"group": "wave", "pipeline": "", "block": 32, "rows": 16, "keys": 32}
+LARGE = WAVE | {"block": 64, "rows": 32}
+CASES = {  # device, type, lines
+    "f8 on Ada": ("sm_89", "f8e4m3", WARP | {"instr": "mma_m16n8k32_f8e4m3", "depth": 32, "call": 32}),
+    "f8 on Hopper": ("sm_90a", "f8e5m2", WARP | {"instr": "mma_m16n8k32_f8e5m2", "depth": 32, "call": 32}),
+    "tf32 on Ampere": ("sm_80", "tf32", WARP | {"instr": "mma_m16n8k8_tf32", "depth": 8, "call": 8}),
+    "two calls for the keys of a result": ("sm_80", "tf32", WARP | {"instr": "mma_m16n8k4_tf32", "depth": 4, "call": 8}),
+    "f32 on CDNA": ("gfx90a", "f32", WAVE | {"instr": "mfma_16x16x4_f32", "depth": 4, "call": 16}),
+    "f32 on CDNA, of 32 rows": ("gfx942", "f32", LARGE | {"instr": "mfma_32x32x2_f32", "depth": 2, "call": 32}),
+    "bf16 on the first CDNA": ("gfx908", "bf16", WAVE | {"instr": "mfma_16x16x8_bf16", "depth": 8, "call": 16}),
+    "tf32 on CDNA": ("gfx942", "tf32", WAVE | {"instr": "mfma_16x16x8_tf32", "depth": 8, "call": 16}),
+    "f8 on CDNA": ("gfx950", "f8e4m3", WAVE | {"instr": "mfma_16x16x32_f8e4m3", "depth": 32, "call": 32}),
+    "f16 on CDNA, calls of 32": ("gfx950", "f16", WAVE | {"instr": "mfma_16x16x32_f16", "depth": 32, "call": 32}),
+}
+NUMPY = {
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16, "f32": np.float32, "tf32": np.float32,
+}  # fmt: skip
+
+
+def op_text(kind: str, text: str = OP) -> str:
+    return text.replace("TYPE", kind) if kind != "f32" else text.replace("TYPE", kind).replace("f32(", "(")
+
+
+def text_of(name: str) -> tuple[str, str]:
+    device, kind, words = CASES[name]
+    return op_text(kind) + LINES.format(**words), device
+
+
+def attention_inputs(name: str, sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """Some rows see no key, some none of the first tile, one sees a value that is no number."""
+    n, t, d = sizes
+    rng, kind = np.random.default_rng(t), CASES[name][1]
+    q, k, v = (rng.standard_normal(s).astype(np.float32) for s in [(n, d), (t, d), (t, d)])
+    if kind == "tf32":
+        q, k, v = ((x.view(np.uint32) & 0xFFFFE000).view(np.float32) for x in (q, k, v))
+    seen = rng.random((n, t)) < 0.7
+    seen[1::5], seen[2::5, :32] = False, False
+    if t > 3 and n > 3:
+        v[3, 0], q[3] = np.nan, -8
+    return (*(x.astype(NUMPY[kind]) for x in (q, k, v)), seen)
+
+
+def agrees(text: str, got, inputs) -> float:
+    seen = 0.0
+    for result, (value, bound) in zip(got, reference(loads(text).ops["f"], exact=True)(*inputs), strict=True):
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(value))
+        some = np.isfinite(value)
+        assert (np.abs(result[some] - value[some]) <= bound[some]).all()
+        seen += some.mean() if some.size > 1 else 0
+    return seen
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention(name: str) -> None:
+    text, device = text_of(name)
+    kernel = compile(text, op="f", schedule="s", target=f"emulate:{device}")
+    seen = 0.0
+    for sizes in SIZES:
+        inputs = attention_inputs(name, sizes)
+        out = poisoned((sizes[0], sizes[2]), np.dtype(np.float32)), poisoned(sizes[:1], np.dtype(np.float32))
+        kernel(*inputs, out=out)
+        seen += agrees(op_text(CASES[name][1]), out, inputs)
+    assert seen > 2  # not all is NaN
+
+
+def lowered(device: str, text: str, op: str = "f") -> Program:
+    module = loads(text)
+    return compile_program(module, module.ops[op], module.schedules["s"], module.device(device)).program
+
+
+@pytest.mark.parametrize("name", ["f8 on Ada", "f32 on CDNA", "two calls for the keys of a result"])
+def test_in_the_interpreter_and_once(name: str) -> None:
+    text, device = text_of(name)
+    program = lowered(device, text)
+    inputs = attention_inputs(name, (5, 40, 3))
+    sizes = {"Q": 5, "T": 40, "D": 3}
+    agrees(
+        op_text(CASES[name][1]),
+        interpret(program, dict(zip(("q", "k", "v", "seen"), inputs, strict=True)), sizes).values(),
+        inputs,
+    )
+    check_once(program, loads(text).ops["f"], sizes)
+    assert len(program.launches) == 1
+    allocated = [x.buffer for x in statements(program.launches[0].body) if isinstance(x, Alloc)]
+    assert {b.name for b in allocated if b.memory == "shared"} == {"q_shared", "k_shared", "v_shared"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_it_lies_nothing_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without another order of terms all of these are refused, and the error names both fragments."""
+    monkeypatch.setattr(owner_tree, "fitting_order", lambda *_: None)
+    text, device = text_of(name)
+    with pytest.raises(
+        RegisterMismatch, match="is held in registers as `.*`, and read here as `.*`: no unit has what it reads"
+    ):
+        lowered(device, text)
+
+
+def test_another_order_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, device = text_of("f8 on Ada")
+    wrong = TermOrder("t", ((2, 1), (2, 16), (4, 2), (2, 8)))
+    monkeypatch.setattr(owner_tree, "fitting_order", lambda *_: wrong)
+    lowered(device, text)  # pairs of tiles in another order, which is one that fits, too
+    monkeypatch.setattr(owner_tree, "fitting_order", lambda *_: TermOrder("t", ((2, 2), (2, 8), (2, 4), (2, 1), (2, 16))))
+    with pytest.raises(RegisterMismatch):
+        lowered(device, text)
+
+
+def test_an_order_is_within_a_tile() -> None:
+    """The keys of a tile are permuted among themselves: in tiles of 4 keys, 16 of them have none."""
+    device, kind, words = CASES["f32 on CDNA"]
+    with pytest.raises(RegisterMismatch, match="no unit has what it reads"):
+        lowered(device, op_text(kind) + LINES.format(**words | {"call": 4}))
