@@ -260,7 +260,7 @@ def test_as_it_lies_nothing_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(owner_tree, "fitting_order", lambda *_: None)
     text, device = text_of(name)
     with pytest.raises(
-        RegisterMismatch, match="is held in registers as `.*`, and read here as `.*`: no unit has what it reads"
+        RegisterMismatch, match=r"is held in registers as `.*`, and read here as `.*`: no unit has what it reads"
     ):
         lowered(device, text)
 
