@@ -32,7 +32,7 @@ from .c.c_expr import (
     storage,
 )
 from .c.c_tree import Assign, Declaration, If
-from .c.conversions import Conversions
+from .c.conversions import Conversions, is_int_in_c
 from .c.text_builder import with_else
 from .cpu.lane_masks import compare_lanes, compare_with_zero, is_maskable, lane_mask
 from .cpu.masked_access import (
@@ -149,6 +149,8 @@ class ValuePrinter(Conversions):
             bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
             return CExpr(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
+        if out == I64 and not vector and all(map(is_int_in_c, v.args)):
+            args[0] = CExpr(f"(int64_t){args[0].at(ATOM)}", I64, precedence=UNARY)
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]
             a, b = args

@@ -3,12 +3,14 @@
 COMPUTE_WIDE: floats narrower than f32 compute in f32, integers narrower than i32 in i32; f32 with f64 is f64, i32 with i64
 is i64, an integer with a float is the float. LITERALS_ADAPT: a literal takes the type of the other operand, and so do sizes and
 indices next to a float (`X[i] / N`, `rsqrt(D)`); among integers these are i64.
+LITERALS_ARE_EXACT: `1024*1024*4096` is one literal. It has no type in which it could overflow before it takes one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
 from ..source import Span
@@ -25,6 +27,17 @@ BOOL, I32, I64, F32, F64 = (TYPES[n] for n in ("bool", "i32", "i64", "f32", "f64
 # What a value without a type of its own is: a literal integer, an integer with a size or an index in it, a real.
 INT, SIZE, REAL = "an integer literal", "an integer", "a real"
 Kind = DType | str
+
+_OF_INTEGERS: dict[str, Callable[..., int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": lambda a, b: a // b if b else 0,  # docs/numbers.md, "Integers"
+    "%": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+    "abs": abs,
+}
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "neg": "neg"}
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
@@ -119,13 +132,9 @@ class Typing:
 
     def value(self, b: Bound, dtype: DType) -> Value:
         """`b` as a value of type `dtype`, converted where its own type is another. Raises as `kind`, LiteralRange."""
-        kind = self.kind(b)
+        b, kind = _exact(b), self.kind(b)
         if isinstance(b, Literal) and kind != BOOL:
             return _literal(b, dtype)
-        if isinstance(b, Operation) and b.fn == "neg" and isinstance(b.args[0], Literal) and kind in (INT, REAL):
-            x = b.args[0].value
-            assert not isinstance(x, bool)
-            return _literal(Literal(-x, b.span), dtype)
         if isinstance(kind, DType):
             own = kind
         elif kind == REAL:
@@ -158,7 +167,7 @@ class Typing:
             return Apply(fn, tuple(self.value(a, BOOL) for a in args), BOOL)
         if fn in _COMPARISONS:
             kind = self._together(b, bools=True)
-            if kind == INT and any(isinstance(a, Literal) and abs(a.value) >= 2**31 for a in args):
+            if kind == INT and any(isinstance(a, Literal) and abs(a.value) >= 2**31 for a in map(_exact, args)):
                 kind = I64
             met = self.settled(kind)
             return Apply(_COMPARISONS[fn], tuple(self.value(a, met) for a in args), BOOL)
@@ -175,7 +184,7 @@ class Typing:
         return Apply(_ARITHMETIC.get(fn, fn), values, dtype)
 
     def _convert(self, arg: Bound, dtype: DType) -> Value:
-        kind = self.kind(arg)
+        arg, kind = _exact(arg), self.kind(arg)
         if kind == REAL:  # rounded once
             own = F32 if dtype == F32 else F64 if isinstance(arg, Literal) or dtype == F64 else F32
         elif kind == INT:
@@ -212,6 +221,20 @@ def check_store(kind: Kind, dtype: DType, target: str, span: Span | None) -> Non
     raise NeedsCast(f"`{target}` holds {dtype}, its value is {_a(kind)}: the conversion {why}", span, help=help)
 
 
+def _exact(b: Bound) -> Bound:
+    """LITERALS_ARE_EXACT: arithmetic on nothing but integer literals as the literal that it is, and a real with its sign."""
+    if not isinstance(b, Operation):
+        return b
+    values = [a.value for a in map(_exact, b.args) if isinstance(a, Literal) and not isinstance(a.value, bool)]
+    if len(values) != len(b.args):
+        return b
+    if b.fn == "neg":
+        return Literal(-values[0], b.span)
+    if b.fn not in _OF_INTEGERS or not all(isinstance(x, int) for x in values):
+        return b
+    return Literal(_OF_INTEGERS[b.fn](*values), b.span)
+
+
 def _literal(b: Literal, dtype: DType) -> Const:
     value = b.value
     if dtype.kind == "float":
@@ -228,7 +251,9 @@ def _literal(b: Literal, dtype: DType) -> Const:
     low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
     high = (1 << (dtype.bits - (dtype.kind != "uint"))) - 1
     if not low <= value <= high:
-        raise LiteralRange(f"`{value}` does not fit {dtype}, which holds {low} to {high}", b.span)
+        wide = -(1 << 63) <= value < 1 << 63 and dtype != I64
+        help = "convert what it meets to a wider type: `i64(...)`" if wide else "write it as a float"
+        raise LiteralRange(f"`{value}` does not fit {dtype}, which holds {low} to {high}", b.span, help=help)
     return Const(value, dtype)
 
 

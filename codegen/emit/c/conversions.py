@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....dsl.types import DType
+from ....dsl.values import Apply, Const, Masked, Value
 from ..emission_context import EmissionContext
 from ..load_store import splat
 from .c_expr import AND, ATOM, BOOL, COMPARE, PRODUCT, TERNARY, UNARY, CExpr, is_converted, literal, storage
@@ -122,3 +123,13 @@ def _rounds_twice(source: DType, target: DType) -> bool:
     if target.kind != "float" or target.compute == target:
         return False
     return source.name == "f64" or (source.kind == "int" and source.bits >= 32 and target.name in ("bf16", "tf32"))
+
+
+def is_int_in_c(v: Value) -> bool:
+    """Whether C takes the text of an i64 value for an `int`, in which its arithmetic would overflow."""
+    match v:
+        case Const(value=value):
+            return abs(value) < 1 << 31
+        case Apply(fn="where", args=(_, a, b)) | Masked(value=a, otherwise=b):
+            return is_int_in_c(a) and is_int_in_c(b)
+    return False
