@@ -40,6 +40,13 @@ class WideWriter(Writer):
 
     # ------------------------------------------------------------ tensors, values
 
+    def literal(self, value: int) -> Expr:
+        """Now and then as arithmetic of literals that a word of 32 bits does not hold."""
+        if not self.maybe(0.15):
+            return super().literal(value)
+        product = Binary("*", Number(1 << 16), Number(1 << 16))
+        return Apply(self.compute, (Binary("-", product, Number((1 << 32) - value)),))
+
     def input(self, dims: tuple[str, ...], dtype: str | None = None) -> str:
         return super().input(dims, dtype or self.rng.choice(WIDER[self.compute]))
 
