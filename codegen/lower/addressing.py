@@ -18,7 +18,7 @@ from ..plan.derived_names import tensor_of
 from ..plan.name_factors import holds_between
 from .leaves.fragment_fit import coordinates_in, same_fragment, shown_fragment
 from .lowering_context import LoweringContext
-from .spec import ZERO, Focus, View
+from .spec import ZERO, Focus, View, or_state_bound
 
 
 def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
@@ -76,7 +76,7 @@ def _path(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[
                 if n is None:
                     raise UnboundedTile(
                         f"a tile held in registers spans `{index}`, whose extent has no bound here",
-                        help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`",
+                        help=f"tile `{index}` above this line{or_state_bound(step.extent)}",
                     )
                 if n > 1:
                     coords.append(step.expr)

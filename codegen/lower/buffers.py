@@ -20,7 +20,7 @@ from ..ir.tile_ir import Buffer
 from ..plan.derived_names import buffer_name, tensor_of
 from ..schedule.synthetic_spans import is_filled_in
 from .lowering_context import LoweringContext
-from .spec import Focus
+from .spec import Focus, or_state_bound
 
 
 def memory_buffer(
@@ -61,7 +61,7 @@ def memory_buffer(
         raise UnboundedTile(
             f"the tile of `{tensor}` has no constant extent here",
             at,
-            help="tile its indices above this line, or state a bound: `where N <= 4096`",
+            help=f"tile its indices above this line{or_state_bound(size)}",
         )
     name = ctx.fresh(buffer_name(tensor, memory))
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, at), layout

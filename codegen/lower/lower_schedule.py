@@ -52,7 +52,7 @@ from .readers import stored_by_others
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
-from .spec import Focus
+from .spec import Focus, or_state_bound
 from .stores.write_back import share_out
 from .tiling.distribute_tiles import tile_count
 from .tiling.fuse_indices import fuse_indices
@@ -254,7 +254,7 @@ class Lowering:
         cap = r.whole_capacity
         if cap is None:
             message = f"a buffer here spans `{index}`, whose extent has no bound"
-            raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
+            raise UnboundedTile(message, help=f"tile `{index}` above this line{or_state_bound(r.size)}")
         return read_extent(self, focus, index, cap, node)
 
     def grain(self, focus: Focus, index: str, node: Node) -> int:

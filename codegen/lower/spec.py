@@ -41,6 +41,12 @@ class RangeStep:
     stride: int = 0
 
 
+def or_state_bound(extent: Expr) -> str:
+    """A way out for who needs an extent to have a bound."""
+    open_sizes = sorted(v.name for v in extent.variables() if v.hi is None)
+    return f", or state a bound: `where {open_sizes[0]} <= 4096`" if open_sizes else ""
+
+
 @dataclass(frozen=True)
 class StridedRun:
     """Chunks of a strided tile that are still to be visited: `count` of them, `stride` apart."""

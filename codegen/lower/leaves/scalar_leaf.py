@@ -17,7 +17,7 @@ from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombineInTurn, CombinePartials, InitAccumulator
 from ..reductions.reduce_element import accumulate_element, combine_element, combine_in_turn, fill_element
-from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit
+from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit, or_state_bound
 from ..stores.predicated_store import store_element
 from ..tiling.domain_bounds import domain_bounds
 from ..tiling.padded_trip_counts import may_run_padded
@@ -50,7 +50,7 @@ def open_index(
     if cell:
         if r.capacity is None:
             message = f"a tile held in registers spans `{index}`, whose extent has no bound here"
-            raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
+            raise UnboundedTile(message, help=f"tile `{index}` above this line{or_state_bound(r.size)}")
         unroll = 0
     trips = r.whole_trips(size) if cell or whole else r.trips(size)
     live = not cell and not whole

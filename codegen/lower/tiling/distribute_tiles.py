@@ -19,7 +19,7 @@ from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
 from ..reductions.split_reduction import split_reduction, tile_splits_reduction
-from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped
+from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped, or_state_bound
 from .count_units import round_for_reduction
 from .delinearize import delinearize, longer_later
 from .sequential_tiles import sequential_tiles
@@ -199,7 +199,7 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:
         raise UnboundedTile(
             f"every run of `{a.index}` is visited, and it has no bound here",
             tile.span,
-            help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
+            help=f"tile `{a.index}` one after another first{or_state_bound(r.size)}",
         )
     if a.every is not None and whole is not None:
         return as_expr(round_for_reduction(low.ctx, tile.level, max(1, -(-min(a.every, whole) // size))))
@@ -213,7 +213,7 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:
         raise UnboundedTile(
             f"`{tile.level}` has a fixed number of units, and `{a.index}` has no bound here",
             tile.span,
-            help=f"tile `{a.index}` one after another first, or use `every`",
+            help=f"tile `{a.index}` one after another first{or_state_bound(r.size)}",
         )
     return as_expr(round_for_reduction(low.ctx, tile.level, max(1, -(-r.capacity // size))))
 

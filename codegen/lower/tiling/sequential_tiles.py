@@ -18,7 +18,7 @@ from ...ir.schedule_tree import Axis, Tile, Unroll
 from ...ir.tile_ir import For, Stmt
 from ...schedule.synthetic_spans import is_filled_in
 from ..lowering_context import LoweringContext
-from ..spec import ONE, ZERO, Focus, RangeStep, clamped
+from ..spec import ONE, ZERO, Focus, RangeStep, clamped, or_state_bound
 from .domain_bounds import UNBOUNDED, Bounds
 from .padded_trip_counts import may_run_padded
 
@@ -62,7 +62,7 @@ def sequential_tiles(
             raise UnboundedTile(
                 f"a tile held in registers spans `{a.index}`, whose extent has no bound here",
                 tile.span,
-                help=f"tile `{a.index}` above the `keep` or `move`, or state a bound: `where N <= 4096`",
+                help=f"tile `{a.index}` above the `keep` or `move`{or_state_bound(r.size)}",
             )
         trips, hint = r.whole_trips(size), 0
     else:
