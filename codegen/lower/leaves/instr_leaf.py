@@ -26,7 +26,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, loads, transform
 from ...ir.schedule_tree import fragment_of
-from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
+from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
 from ...plan.derived_names import StagedCopy, tensor_of
 from ...schedule.synthetic_spans import author_of
@@ -35,7 +35,7 @@ from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import counting_term
 from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
-from ..spec import ZERO, Focus, View
+from ..spec import ONE, ZERO, Focus, View
 from ..stores.predicated_store import one_writer
 from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused
 from .fragment_fit import same_fragment
@@ -275,28 +275,29 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         pieces.append(Piece(view.buffer, coords, f.registers))
     target = fragment_map(m, m.instr.statement.target)
     lane, _ = ctx.number(lanes_below(ctx, focus.level, target.lanes))
-    calls = []
-    for n in range(m.calls):
-        contribution = added_by(focus, computation, m, n, target, lane, neutral)
-        own = tuple(_of_call(m, op.name, piece, n) for op, piece in zip(m.instr.operands, pieces, strict=True))
-        call = Call(m.instr.name, own, author_of(span, computation.span), contribution)
-        calls.append(_once(ctx, focus, computation, m.instr, call))
+    number = ctx.var("call", as_expr(m.calls)) if m.calls > 1 else None
+    nth = ZERO if number is None else as_expr(number)
+    contribution = added_by(focus, computation, m, nth, target, lane, neutral)
+    own = tuple(_of_call(m, op.name, piece, nth) for op, piece in zip(m.instr.operands, pieces, strict=True))
+    call = Call(m.instr.name, own, author_of(span, computation.span), contribution)
+    stmt = _once(ctx, focus, computation, m.instr, call)
+    stmt = stmt if number is None else For(number, ZERO, as_expr(m.calls), ONE, (stmt,), unroll=0)
     guards = tuple(dict.fromkeys(guards))
     if not guards:
-        return calls
+        return [stmt]
     if m.held is not None:
         raise UnusableInstr(m.instr.name, "of what a call fills, some may be outside")
     elementwise = _one_by_one(ctx, focus, computation, m)
     together = for_all(ctx, focus, guards)
-    return elementwise if together is None else [If(together, tuple(calls), tuple(elementwise))]
+    return elementwise if together is None else [If(together, (stmt,), tuple(elementwise))]
 
 
-def _of_call(m: InstrMatch, operand: str, piece: Piece, call: int) -> Piece:
+def _of_call(m: InstrMatch, operand: str, piece: Piece, call: Expr) -> Piece:
     """IN_ORDER: the registers of one of the calls, of those of all of them."""
     if m.order is None or fragment_map(m, operand).of(m.order.index) is None:
         return piece
     each = piece.extent // m.calls
-    return replace(piece, coords=(*piece.coords[:-1], piece.coords[-1] + each * call), extent=each)
+    return replace(piece, coords=(*piece.coords[:-1], piece.coords[-1] + call * each), extent=each)
 
 
 def _first_held(focus: Focus, m: InstrMatch) -> Focus:

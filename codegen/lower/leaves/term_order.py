@@ -1,8 +1,8 @@
 """The order in which an instruction takes the terms of a reduction.
 
-A sum does not depend on the order of its terms. If both operands have the term `order.of(n)` at the n-th place of an
-instruction, the result is the same. An order may be of the terms of several calls: these are executed one after another, and
-each has registers of its own.
+A sum does not depend on the order of its terms. If both operands have the term `order.of(n)` at an instruction's n-th place,
+the result is the same. An order may be of the terms of several calls: these are executed one after another, and each has
+registers of its own.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def added(
 
 
 def added_by(
-    focus: Focus, w: Computation, m: InstrMatch, call: int, target: FragmentMap, lane: Expr, neutral: bool
+    focus: Focus, w: Computation, m: InstrMatch, call: Expr, target: FragmentMap, lane: Expr, neutral: bool
 ) -> Contribution | None:
     """The box of points that an instruction adds to the element of each of its registers; none where it adds nothing.
 
@@ -54,7 +54,7 @@ def added_by(
     if m.order is not None:
         i, each = m.order.index, m.order.span // m.calls
         focus, extents[i] = (
-            focus.with_range(i, focus.ranges[i].split(each, RangeStep(as_expr(call), as_expr(m.calls), None))),
+            focus.with_range(i, focus.ranges[i].split(each, RangeStep(call, as_expr(m.calls), None))),
             each,
         )
     return added(focus, w, neutral, free, list(extents.values()))

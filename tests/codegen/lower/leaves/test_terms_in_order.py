@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
-from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_ir import Alloc, Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.leaves import owner_tree
 from andiron.codegen.lower.leaves.fit_in_order import fitting_order
@@ -23,6 +23,7 @@ from andiron.dsl.device import Instr
 from andiron.dsl.errors.schedule import RegisterMismatch
 from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
@@ -280,3 +281,98 @@ def test_an_order_is_within_a_tile() -> None:
     device, kind, words = CASES["f32 on CDNA"]
     with pytest.raises(RegisterMismatch, match="no unit has what it reads"):
         lowered(device, op_text(kind) + LINES.format(**words | {"call": 4}))
+
+
+# ---------------------------------------------------------------- two products
+
+CHAIN = """
+op f[M, N, K, L](A: TYPE[M, K], B: TYPE[N, K], E: TYPE[N, L]) -> (Z: SUM[M, L]):
+    S[m, n] = TYPE(sum(k) SUM(A[m, k]) * SUM(B[n, k]))
+    Z[m, l] = sum(n{domain}) SUM(S[m, n]) * SUM(E[n, l])
+"""
+CHAIN_LINES = """
+schedule s for f on {device} where K <= 32, L <= 16:
+    tile m: 16 -> block
+    keep Z in register
+    tile n: {tile}
+    keep S.sum1 in register:
+        tile k: {depth}
+        compute with {instr}
+    compute with {instr}
+"""
+CHAINS = {  # type, of sums, device, lines
+    "i8": ("i8", "i32", "sm_80", {"instr": "mma_m16n8k32_i8", "depth": 32, "tile": 32}),
+    "tiles of no whole number of calls": ("i8", "i32", "sm_80", {"instr": "mma_m16n8k16_i8", "depth": 16, "tile": 40}),
+    "i8 on CDNA": ("i8", "i32", "gfx942", {"instr": "mfma_16x16x32_i8", "depth": 32, "tile": 32}),
+    "f64": ("f64", "f64", "sm_80", {"instr": "mma_m8n8k4_f64", "depth": 4, "tile": 16}),
+    "f32": ("f32", "f32", "gfx90a", {"instr": "mfma_16x16x4_f32", "depth": 4, "tile": 16}),
+}
+
+
+def chain(kind: str, sums: str, lines: str, domain: str = "") -> str:
+    text = (CHAIN + lines).replace("TYPE", kind).replace("SUM", sums).replace("{domain}", domain)
+    return text if kind != sums else text.replace(f"{kind}(", "(").replace("S.sum1", "S")
+
+
+def integers(kind: str, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """As small as all sums are exact, and scores fit an i8."""
+    m, n, k, width = sizes
+    rng = np.random.default_rng(sum(sizes))
+    a, b, e = (rng.integers(-1, 2, s) for s in ((m, k), (n, k), (n, width)))
+    return [
+        x.astype(np.dtype(kind.replace("i8", "int8").replace("f64", "float64").replace("f32", "float32"))) for x in (a, b, e)
+    ]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_integers_are_exact(name: str) -> None:
+    kind, sums, device, words = CHAINS[name]
+    text = chain(kind, sums, CHAIN_LINES.format(device=device, **words))
+    kernel = compile(text, op="f", schedule="s", target=f"emulate:{device}")
+    for sizes in ((17, 41, 19, 9), (32, 80, 32, 16), (1, 1, 1, 1), (3, 0, 2, 4), (0, 3, 2, 4), (20, 7, 0, 3)):
+        a, b, e = integers(kind, sizes)
+        out = poisoned((sizes[0], sizes[3]), np.dtype(sums.replace("i", "int").replace("f", "float")))
+        kernel(a, b, e, out=out)
+        np.testing.assert_array_equal(out, (a.astype(np.int64) @ b.T) @ e.astype(np.int64))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_each_point_once(name: str) -> None:
+    """It is proven, also of calls that take their terms together."""
+    kind, sums, device, words = CHAINS[name]
+    text = chain(kind, sums, CHAIN_LINES.format(device=device, **words))
+    module = loads(text)
+    op = bind_params(module.ops["f"])
+    made = compile_program(module, op, module.schedules["s"], module.device(device))
+    whole = name != "tiles of no whole number of calls"
+    assert (made.report["contributions"] == "") is whole
+    check_once(made.program, op, {"M": 5, "N": 41, "K": 3, "L": 4})
+
+
+# ---------------------------------------------------------------- domains
+
+TOLD = """
+device told extends gfx90a:
+    instr told_16x16x4_f32 on wave in mfma:
+        op (A: f32[16, 4], B: f32[4, 16], S: bool[4, 16], C: f32[16, 16]):
+            C[m, n] += sum(k) where(S[k, n], A[m, k] * B[k, n], 0)
+        A in register at (lane): m = lane % 16, k = lane/16
+        B in register at (lane): k = lane/16, n = lane % 16
+        S in register at (lane): k = lane/16, n = lane % 16
+        C in register at (lane, r): m = 8*(r/4) + 4*(lane/16) + r % 4, n = lane % 16
+"""
+
+
+def test_which_terms_count_is_told_in_order() -> None:
+    """What an operand says of terms is in the same order as the terms; no device of the library has both."""
+    op = op_text("f32").replace("s[i, t] =", "s[i, t] where t <= i + T - Q =").replace("f32[Q])", "f32[Q]) where Q <= T")
+    program = lowered("told", TOLD + op + LINES.format(**CASES["f32 on CDNA"][2]))
+    called = {x.instr for x in statements(program.launches[0].body) if isinstance(x, Call)}
+    assert {"told_16x16x4_f32", "mfma_16x16x4_f32"} <= called
+    for sizes in ((5, 40, 3), (20, 20, 3), (1, 1, 1), (0, 4, 2)):
+        q, k, v, seen = attention_inputs("f32 on CDNA", sizes)
+        v[sizes[1] - 1 :] = np.nan  # only the last row sees it
+        named = dict(zip("QTD", sizes, strict=True))
+        results = interpret(program, {"q": q, "k": k, "v": v, "seen": seen}, named)
+        agrees(op, results.values(), (q, k, v, seen))
+        check_once(program, loads(op).ops["f"], named)
