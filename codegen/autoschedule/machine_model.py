@@ -12,6 +12,7 @@ from ...dsl.device import Device, Instr, Level, Memory
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
 from ..ir.limits import CACHE_LINE, PAGE
+from ..lower.leaves.term_order import TermOrder
 
 LATENCY = 500.0  # cycles: of a load from the outermost memory, where the device has no figure [estimate; test_first_candidates]
 # seconds: from the end of a launch to the first work of the next, where the device has no figure [estimate;
@@ -124,7 +125,7 @@ class MachineModel:
         return found
 
     @cached_property
-    def reading(self) -> dict[tuple[str, str, int, bool, int], tuple[int, float, float]]:
+    def reading(self) -> dict[tuple[str, str, int, bool, int, TermOrder | None], tuple[int, float, float]]:
         """How fragments are read from rows of staged tiles, as far as it was counted (`operand_layouts`)."""
         return {}
 

@@ -14,7 +14,8 @@
     keep p in register                     the values of one call
     compute with I
 
-PASSES           the instruction's result is its operand as it lies, and rows of both results lie alike.
+PASSES           the instruction's result is its operand as it lies, or in another order of the keys (`term_order`), and rows of
+                 both results lie alike.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
@@ -111,8 +112,8 @@ class FragmentPass(PassModel):
         deep, wide = sizes[self.inner], sizes[self.feature]
         groups, lanes = t["bi"] // t["wi"], machine.lanes
         blocks, turns, parts, more = self.turns(t, "bt", sizes)
-        first = _calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
-        second = _calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
+        first = calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
+        second = calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
         held = t["wi"] * wide / lanes  # registers of the result
         scalars = (
@@ -214,9 +215,9 @@ def _mapping(w: Computation, m: InstrMatch) -> InstrMapping:
     return InstrMapping(m.instr, w, m=rows, n=columns, k=k, leaf=leaf, batch=batch, match=m)
 
 
-def _calls(m: InstrMatch, spans: dict) -> Any:
+def calls(m: InstrMatch, spans: dict) -> Any:
     """Executions of an instruction for a tile."""
-    return prod((np.ceil(n / m.extent(i)) for i, n in spans.items()), start=np.float64(1))
+    return prod((np.ceil(n / m.extent(i)) for i, n in spans.items()), start=np.float64(m.calls))
 
 
 def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:

@@ -21,7 +21,7 @@ from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles
 from ...ir.limits import WIDEST_ACCESS
 from ...lower.copies.turned_copy import MOST
-from ...lower.leaves.instr_leaf import same_fragment
+from ...lower.leaves.fragment_fit import fragment_values, same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
@@ -230,7 +230,8 @@ def _deep(machine: MachineModel, mapping: InstrMapping, s: StagedOperand, operan
             s = replace(s, modifiers=(*s.modifiers, syntax.Modifier("swizzle")))
         return _read(s, 0, max(1.0, prod(operand.shape) * size / machine.bank_bytes), 1.0)
     assert mapping.instr is not None
-    asked = mapping.instr.name, operand.name, size, along_k, depth  # of the device alone: counted once
+    order = mapping.match.order if mapping.match is not None else None
+    asked = mapping.instr.name, operand.name, size, along_k, depth, order  # of the device alone: counted once
     if asked not in machine.reading:
         machine.reading[asked] = _fragment(machine, mapping, operand, size, along_k, depth)
     return _read(s, *machine.reading[asked])
@@ -286,7 +287,7 @@ def _fragment(
 ) -> tuple[int, float, float]:
     """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
     at = _k_axis(mapping, operand)
-    table = FragmentLayout.of(operand).table()
+    table = _table(mapping, operand)
     fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
     run = 1
     most = max(1, WIDEST_ACCESS // size)
@@ -303,6 +304,14 @@ def _fragment(
         if total < best[1]:
             best = (pad, float(total))
     return best[0], best[1], registers / run
+
+
+def _table(mapping: InstrMapping, operand: Operand) -> np.ndarray:
+    """The elements of an operand's registers: [lane, register, axis]."""
+    if mapping.match is None or mapping.match.order is None:
+        return FragmentLayout.of(operand).table()
+    f = fragment_map(mapping.match, operand.name)
+    return np.stack([fragment_values(f, e) for _, _, e in f.maps], -1)
 
 
 def _k_axis(mapping: InstrMapping, operand: Operand) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, fragment_pass
+from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, calls, fragment_pass
 from andiron.codegen.autoschedule.launches import context_of, in_one_launch, joined_intermediates, launches_of
 from andiron.codegen.autoschedule.report import show_launch_report
 from andiron.codegen.interpret.machine import interpret
@@ -45,6 +45,7 @@ CASES = {
     "with_lse": {"H": 1, "G": 2, "Q": 20, "T": 40, "D": 3, "E": 9},
 }
 LARGE = {"H": 16, "Q": 1024, "T": 1024, "D": 64}
+LONG = LARGE | {"Q": 4096, "T": 4096}
 
 
 def compiled(name: str, device: str, sizes: dict[str, int], schedule: str = "") -> CompiledProgram:
@@ -68,9 +69,9 @@ def test_one_launch(name: str, device: str) -> None:
     check_once(made.program, op, {})
 
 
-def nest(device: str, sizes: dict[str, int]) -> FragmentPass:
+def nest(device: str, sizes: dict[str, int], name: str = "attention") -> FragmentPass:
     module = loads(OPS)
-    op, machine = specialise(module.ops["attention"], sizes), module.device(device)
+    op, machine = specialise(module.ops[name], sizes), module.device(device)
     joined = joined_intermediates(op, machine, ())
     found = fragment_pass(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
     assert found is not None
@@ -96,17 +97,19 @@ def test_sizes_tried_for_a_pass() -> None:
     assert {int(x) for x in t["bi"] // t["wi"]} == {1, 2, 4, 8}
 
 
-@pytest.mark.parametrize("device", ["sm_80", "gfx942"])
-def test_registers(device: str) -> None:
+@pytest.mark.parametrize(("name", "device"), [
+    ("attention", "sm_80"), ("attention", "gfx942"), ("attention_f8", "sm_89"), ("attention_f32", "gfx942"),
+])  # fmt: skip
+def test_registers(name: str, device: str) -> None:
     """The model counts no fewer than lowering does: what it takes to fit compiles."""
-    found = nest(device, LARGE)
+    found = nest(device, LONG, name)
     t = found.candidates([], {})
     demand = found.demand(t, {i: e.constant or 0 for i, e in found.found.extents.items()})
     fits = np.flatnonzero(np.isfinite(cost(found.machine, demand).seconds))
     for n in (fits[0], fits[len(fits) // 2], fits[-1]):
-        lines = found.lines({name: int(v[n]) for name, v in t.items()}, LARGE)["pass"]
+        lines = found.lines({name: int(v[n]) for name, v in t.items()}, LONG)["pass"]
         text = "".join("".join(f"    {row}\n" for row in format_node(x).rstrip().splitlines()) for x in lines)
-        made = compiled("attention", device, LARGE, f"schedule s for attention on {device}:\n{text}")
+        made = compiled(name, device, LONG, f"schedule s for {name} on {device}:\n{text}")
         assert memory_peaks(made.program)["register"].bytes / found.machine.register_bytes <= demand.registers[n]
 
 
@@ -133,6 +136,38 @@ def test_a_pass_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_pass_choice, "fragment_pass", counted)
     compiled("attention", "sm_80", CASES["attention"])
     assert len(ranked) == 1
+
+
+IN_ORDER = {
+    ("attention_f8", "sm_89"): "mma_m16n8k32_f8e4m3",
+    ("attention_f8", "sm_90a"): "mma_m16n8k32_f8e4m3",
+    ("attention_f8", "sm_120a"): "mma_m16n8k32_f8e4m3",
+    ("attention_f8", "gfx950"): "mfma_32x32x16_f8e4m3",
+    ("attention_f32", "gfx90a"): "mfma_32x32x2_f32",
+    ("attention_f32", "gfx942"): "mfma_32x32x2_f32",
+    ("attention_bf16", "gfx908"): "mfma_32x32x4_bf16",
+}
+
+
+@pytest.mark.parametrize(("name", "device"), IN_ORDER)
+def test_keys_in_the_order_of_a_result(name: str, device: str) -> None:
+    """Where no operand is a result as it lies, the product takes the keys in the order in which one is."""
+    made = compiled(name, device, LONG)
+    assert len(made.program.launches) == 1
+    assert made.report["alternatives"][0].candidates[0].nest == "one pass: 1 launch"
+    found = nest(device, LONG, name)
+    assert found.second.order is not None
+    assert {found.first.instr.name, found.second.instr.name} == {IN_ORDER[name, device]}
+    assert f"compute with {found.second.instr.name}" in made.schedule
+
+
+def test_all_calls_of_an_order_are_counted() -> None:
+    found = nest("gfx942", LONG, "attention_f32")
+    assert found.second.calls == 4
+    spans = {found.row: 32, found.found.key: 64}
+    assert calls(found.first, spans | {found.inner: 64}) == calls(found.second, spans | {found.feature: 64}) == 2 * 2 * 32 / 2
+    (values,) = (s for s in found.staged if s.access.tensor == "v")
+    assert values.reads == 1  # the keys of these calls are neighbours
 
 
 def test_where_no_operand_is_a_result_as_it_lies() -> None:

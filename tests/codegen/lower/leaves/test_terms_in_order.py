@@ -98,7 +98,7 @@ def tables(f: FragmentMap) -> dict[str, np.ndarray]:
 
 def check_by_force(held: FragmentMap, f: FragmentMap, order: TermOrder) -> None:
     """Every register of every call is one and the same register of the result, in all lanes."""
-    terms = [order.of(as_expr(n)).constant for n in range(order.span)]
+    terms = [order.of(as_expr(n)).constant or 0 for n in range(order.span)]
     assert sorted(terms) == list(range(order.span))
     (each, _), (rows, _), (tile, _) = f.of("t") or (0, 0), f.of("i") or (0, 0), held.of("t") or (0, 0)
     own, theirs = tables(f), tables(held)
