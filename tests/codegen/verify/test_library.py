@@ -25,7 +25,8 @@ FILES = [
     *sorted((ROOT / "stdlib" / "schedules").glob("*.sched")),
     *sorted((ROOT / "examples").glob("*.sched")),
 ]
-WORK = 10_000_000 if LONG else 400_000
+WORK = 10_000_000 if LONG else 200_000
+MANY = 12
 USUAL = ("cpu:avx2", "sm_80", "gfx90a")
 DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
 PAIRS = rotated(OPS, DEVICES)
@@ -34,9 +35,10 @@ PAIRS = rotated(OPS, DEVICES)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_schedules(path: Path) -> None:
     module = load(path)
-    cases = [c for found in compile_all_schedules(module) if isinstance(found, list) for c in found] + list(
-        compile_unscheduled_ops(module)
-    )
+    scheduled = [found for found in compile_all_schedules(module) if isinstance(found, list)]
+    # A schedule for any contraction is checked for some ops of those that it is for.
+    cases = [c for found in scheduled for c in found[:: 1 if LONG or len(found) <= MANY else 4]]
+    cases += compile_unscheduled_ops(module)
     checked = 0
     for case in cases:
         if case.compiled is None:  # a schedule for any contraction is not for every op
@@ -60,4 +62,4 @@ def test_ops(name: str, device: str) -> None:
     program = compile_program(module, op, None, module.device(device)).program
     found = verify(program, op, work=WORK)
     # Where one call of an instruction computes many values, no instance is done by then.
-    assert found.checked or verify(program, op, work=5 * WORK).checked
+    assert found.checked or verify(program, op, work=10 * WORK).checked
