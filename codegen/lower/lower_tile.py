@@ -67,9 +67,9 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
 def _split_chain(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis], chain: tuple[Dependence, ...]) -> list[Stmt]:
     """The tiles of a pass whose parts a later launch combines, after what the pass does not have."""
     first, inside, later = online_parts(low, focus, tile, chain)
-    low.split_chains[tile.key] = SplitChain(chain, finished_later(focus, tile, chain, later))
     stored_by_others(low, focus, [first, inside], tile)
     before = low.lower(replace(focus, computations=first), tile)
+    low.split_chains[tile.key] = SplitChain(chain, finished_later(focus, tile, chain, later))
     return [*before, *_tiles(low, replace(focus, computations=inside), tile, mine)]
 
 

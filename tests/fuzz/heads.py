@@ -153,6 +153,10 @@ def one_pass(writer: Writer) -> list[Line]:
     (a, b, i), spot, register = rng.choice(found), Spot(0, dict(facts.extents)), writer.device.memories[-1].name
     out = writer.deal(spot, facts.free) if writer.maybe(0.8) else []
     out += [x for j in facts.free for x in writer.bounding(spot, j, 8)]
+    if writer.maybe(0.4):  # units that a later launch combines have parts
+        level = next(x.name for x in writer.device.levels[1:] if x.units in ("open", "finite"))
+        spot.level = max(spot.level, writer.device.depth(level))
+        out.append(Line(f"tile {i}: {rng.choice((8, 16, 24, 64))} -> {level} online by workspace"))
     out += [Line(f"keep {x} in {register}") for x in (a, b) if writer.maybe(0.95)]
     spot.extents[i] = n = rng.choice((8, 8, 12, 16, 32, 64, 4))
     out.append(Line(f"tile {i}: {n}" + rng.choice(("", "", " peel", " unroll 2")) + " online"))

@@ -26,6 +26,7 @@ SAID = {
     "by atomic": r"by atomic",
     "by workspace": r"by workspace",
     "by shuffle": r"by shuffle",
+    "parts of a pass": r"-> \w+ online by workspace",
     "every": r" every \d",
     "peel": r" peel",
     "unroll": r" unroll",

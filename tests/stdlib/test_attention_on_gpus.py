@@ -18,8 +18,17 @@ from ..support.library.ops import ATTENTIONS, OPS, values
 from ..support.rotation import rotated
 
 DEVICES = ("sm_80", "gfx942", "sm_75", "gfx1100", "sm_90a", "gfx90a", "sm_89")
-# Queries, or queries that share a head, beyond what an instruction has rows of; few; one; none; no keys; more features than 64.
-SIZES = ((1, 35, 41, 24), (2, 3, 9, 5), (1, 1, 1, 1), (1, 0, 7, 8), (1, 36, 0, 8), (0, 40, 40, 8), (1, 34, 37, 68))
+# Queries, or queries that share a head, beyond what an instruction has rows of; few; one; none; no keys; many features or keys.
+SIZES = (
+    (1, 35, 41, 24),
+    (2, 3, 9, 5),
+    (1, 1, 1, 1),
+    (1, 0, 7, 8),
+    (1, 36, 0, 8),
+    (0, 40, 40, 8),
+    (1, 34, 37, 68),
+    (1, 2, 1040, 9),
+)
 
 
 def cases(name: str) -> list[dict[str, int]]:
@@ -51,8 +60,8 @@ def test_right(name: str, device: str) -> None:
 PASSES = [n for n in ATTENTIONS if n != "attention_backward"]
 
 
-def launches(module: Module, name: str, device: str) -> int:
-    sizes = {"B": 64, "H": 8, "G": 8, "Q": 1024, "T": 1024, "D": 64}
+def launches(module: Module, name: str, device: str, **changes: int) -> int:
+    sizes = {"B": 64, "H": 64, "G": 8, "Q": 1024, "T": 1024, "D": 64} | changes
     op = specialise(module.ops[name], {v.name: sizes[v.name] for v in module.ops[name].dims})
     return len(compile_program(module, op, None, module.device(device)).program.launches)
 
@@ -61,3 +70,12 @@ def launches(module: Module, name: str, device: str) -> int:
 def test_one_launch(name: str) -> None:
     """Where a fragment is an operand as it lies, or no instruction is for the type."""
     assert launches(library(), name, "sm_80") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    rotated([n for n in PASSES if n not in ("attention_f8", "grouped_attention")], ("sm_80", "sm_90a")),
+)
+def test_two_launches_where_keys_are_split(name: str, device: str) -> None:
+    """One query a head, as when a model decodes."""
+    assert launches(library(), name, device, B=1, H=8, G=4, Q=1, T=8192, D=128) == 2

@@ -1,7 +1,8 @@
 """The candidates of a pass (`one_pass`), and the pass beside the launches apart.
 
 CHOSEN      the pass is taken where it is predicted to take less time than the launches apart: at each of the sizes that
-            candidates are judged at, where sizes are open. Both are in the report.
+            candidates are judged at, where sizes are open. If both are predicted alike, it is taken for its fewer launches:
+            what these cost the host is not in the model. Both are in the report.
 MANY_ROWS   an open number of rows is more than an instruction has, or never is: fewer rows have parts of the keys.
 """
 
@@ -30,6 +31,9 @@ from ..rank import (
 from ..report import CandidateReport, LaunchReport, launch_report
 from .lane_pass import LanePass, lane_pass
 from .one_pass import FragmentPass, fragment_pass
+
+# times: as long as launches apart, that a pass is predicted to take at most [estimate; test_alike_the_pass_is_taken]
+ALIKE = 1.03
 
 
 def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | LanePass | None:
@@ -103,4 +107,5 @@ def compared(ranked: RankedCandidates, launch: str, apart: Sequence[ChosenLaunch
     slower = slower / slower.min()
     rows = [replace(x, slower=float(n)) for x, n in zip(rows, slower, strict=True)]
     report = next(iter(passes.values())).report
-    return replace(report, count=len(rows), candidates=tuple(sorted(rows, key=lambda x: x.slower)))
+    order = sorted(rows, key=lambda x: x.slower if x.nest in passes else x.slower * ALIKE)
+    return replace(report, count=len(rows), candidates=tuple(order))

@@ -111,6 +111,8 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
     assert tile.level is not None
     check_dealt_parts(low.computations, focus, tile, axes)
     together = low.split_chains.get(tile.key, SplitChain(()))
+    if not together.members.keys() <= {w.name for w in focus.computations}:  # of another nest
+        together = SplitChain(())
     computations, combining = [], {}
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.computations:

@@ -275,3 +275,24 @@ def test_the_lines_are_printed_and_read_again() -> None:
     assert "tile t: 24 -> block online by workspace\n" in made.schedule
     again = program_of(ROWS.format(exp="exp") + made.schedule, "sm_80")
     assert again.schedule == made.schedule
+
+
+def test_tiles_that_the_pass_has_not() -> None:
+    """They are tiles of what reads its results, and another nest of the same line."""
+    text = """op f[K, M, N](A: f32[K, M], C: f32[M, N]) -> (y: f32[N, M]):
+    m = min(j, k) A[k, j]
+    l = sum(j, k) exp(m - A[k, j])
+    y[g, d] = l + C[d, g]
+schedule s for f:
+    tile d: 8 -> core
+    tile k: 16 -> core online by workspace
+    keep m in register
+    keep l in register
+    tile k: 8 online
+    auto
+"""
+    op = specialise(loads(text).ops["f"], {"K": 5, "M": 17, "N": 3})
+    program = program_of(text, "cpu:generic", op).program
+    a, c = np.random.default_rng(0).standard_normal((5, 17)), np.zeros((17, 3))
+    got = interpret(program, {"A": a.astype(np.float32), "C": c.astype(np.float32)}, finite={"core": 3})
+    np.testing.assert_allclose(got["y"], np.full((3, 17), np.exp(a.min() - a).sum()), rtol=1e-5)
