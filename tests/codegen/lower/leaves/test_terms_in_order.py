@@ -233,6 +233,34 @@ def test_attention(name: str) -> None:
     assert seen > 2  # not all is NaN
 
 
+POWERS = """
+op f[Q, T, D](q: TYPE[Q, D], k: TYPE[T, D], v: TYPE[T, D]) -> (o: f32[Q, D], l: f32[Q]):
+    s[i, t] = sum(d) f32(q[i, d]) * f32(k[t, d])
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp2(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, d] = sum(t) f32(TYPE(p[i, t])) * f32(v[t, d])
+"""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers_in_base_2_are_exact(name: str) -> None:
+    """Scores are integers, and f8 has the powers of two: all sums are exact, in whichever order the terms come."""
+    device, kind, words = CASES[name]
+    text = op_text(kind, POWERS + LINES.format(**words).replace("s.sum1", "s"))
+    kernel = compile(text, op="f", schedule="s", target=f"emulate:{device}")
+    rng = np.random.default_rng(5)
+    for n, t, d in ((5, 70, 9), (33, 40, 32), (1, 1, 1)):
+        q, k, v = rng.integers(-1, 2, (n, d)), rng.integers(-1, 2, (t, d)), rng.integers(-4, 5, (t, d))
+        q[:, 3:] = 0  # |s| <= 3
+        out = poisoned((n, d), np.dtype(np.float32)), poisoned((n,), np.dtype(np.float32))
+        kernel(*(x.astype(np.float32).astype(NUMPY[kind]) for x in (q, k, v)), out=out)
+        s = q @ k.T
+        p = np.exp2(s - s.max(1, keepdims=True))
+        np.testing.assert_array_equal(out[0], p @ v)
+        np.testing.assert_array_equal(out[1], p.sum(1))
+
+
 def lowered(device: str, text: str, op: str = "f") -> Program:
     module = loads(text)
     return compile_program(module, module.ops[op], module.schedules["s"], module.device(device)).program
