@@ -15,7 +15,7 @@ from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
-from .autoschedule.launches import context_of, joined_intermediates, launches_of, with_named_factors
+from .autoschedule.launches import apart_tensors, context_of, joined_intermediates, launches_of, with_named_factors
 from .coverage.check_contributions import check_contributions as check_contributions_of
 from .coverage.check_coverage import check_coverage as check_coverage_of
 from .ir.program import Program
@@ -236,5 +236,6 @@ def print_schedule(c: Compilation) -> None:
     """The explicit schedule heads the program. No pass changes the program after this one."""
     filled, without = c.context.filled_lines, c.context.without_instr
     written = [(computations, lines_with_blocks(tree, filled, without)) for computations, tree in c.trees]
-    c.text = schedule_text(c.op, c.schedule, c.device, written)
+    apart = apart_tensors(c.op, c.device, c.lines, c.joined)
+    c.text = schedule_text(c.op, c.schedule, c.device, written, apart)
     c.program = replace(c.program, head=c.text)

@@ -29,7 +29,7 @@ def price_schedule(
 
     Raises the diagnostics of the schedule.
     """
-    _, ctx, launches = launches_of_schedule(op, device, schedule, module, params)
+    _, ctx, launches, _ = launches_of_schedule(op, device, schedule, module, params)
     parts: Counter[str] = Counter()
     seconds = 0.0
     for computations, own in launches:

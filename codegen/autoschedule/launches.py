@@ -42,8 +42,8 @@ from .rank import extents_at, sample_sizes
 
 def launches_of_schedule(
     op: Op, device: Device, schedule: syntax.ScheduleDecl | None, module: Any = None, params: Mapping[str, int] | None = None
-) -> tuple[Op, LoweringContext, list[tuple[tuple[Computation, ...], tuple]]]:
-    """The op with named factors, the context of its tensors, and each launch with the schedule's lines for it.
+) -> tuple[Op, LoweringContext, list[tuple[tuple[Computation, ...], tuple]], frozenset[str]]:
+    """The op with named factors, the context of its tensors, and each launch with the schedule's lines for it; `apart_tensors`.
 
     Raises the diagnostics of the schedule.
     """
@@ -53,7 +53,8 @@ def launches_of_schedule(
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
     diagnostics.raise_if_any()
     op = with_named_factors(op, device, lines)
-    return op, context_of(op, device), launches_of(op, device, lines)
+    joined = joined_intermediates(op, device, lines)
+    return op, context_of(op, device), launches_of(op, device, lines, joined), apart_tensors(op, device, lines, joined)
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:
@@ -166,15 +167,10 @@ def launches_of(
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x) and not isinstance(x, syntax.Inline))
     said = frozenset(t for x in all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
-    # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
-    kept = frozenset(t for x in all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
-    apart = frozenset(own)
-    kept |= joined_intermediates(op, device, lines) if joined is None else joined
-    if _keeps_for_completion(device, lines):
-        apart |= (precomputed_operands(op, device) | _finished(op, device)) - kept - moved
+    kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
-    inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
+    inner = _intermediates(op)
     groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
     _check_launch_tensors(device, lines, groups)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
@@ -188,6 +184,31 @@ def launches_of(
             help="write it inside the block of the tensor that it is for",
         )
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def apart_tensors(op: Op, device: Device, lines: tuple, joined: frozenset[str] | None = None) -> frozenset[str]:
+    """Tensors that have launches of their own because a line of the author's, or a choice of completion's, says so."""
+    _, apart = _kept_and_apart(op, device, lines, joined)
+    return apart
+
+
+def _kept_and_apart(
+    op: Op, device: Device, lines: tuple, joined: frozenset[str] | None
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The tensors that are kept in the launch of their readers, and those with launches of their own."""
+    own = frozenset(_launch_blocks(device, lines))
+    # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
+    kept = frozenset(t for x in all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own
+    kept |= joined_intermediates(op, device, lines) if joined is None else joined
+    if not _keeps_for_completion(device, lines):
+        return kept, own
+    moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
+    return kept, own | ((precomputed_operands(op, device) | _finished(op, device)) - kept - moved) & _intermediates(op)
+
+
+def _intermediates(op: Op) -> frozenset[str]:
+    """Those that something is computed for."""
+    return frozenset(t.name for t in op.tensors if t.role == "intermediate") - second_names(op).keys()
 
 
 def _check_launch_tensors(device: Device, lines: tuple, groups) -> None:
@@ -266,8 +287,7 @@ def _finished(op: Op, device: Device) -> frozenset[str]:
 
 
 def _pointwise_intermediates(op: Op) -> frozenset[str]:
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    return frozenset({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
+    return frozenset(s.target for s in op.statements if s.reduction is None) & _intermediates(op)
 
 
 def _has_own_launch(device: Device, line: syntax.Line) -> bool:

@@ -16,18 +16,26 @@ from ..plan.computations import Computation
 LaunchLines = tuple[tuple[Computation, ...], tuple[syntax.Line, ...]]
 
 
-def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, written: Sequence[LaunchLines]) -> str:
+def schedule_text(
+    op: Op,
+    decl: syntax.ScheduleDecl | None,
+    device: Device,
+    written: Sequence[LaunchLines],
+    apart: Container[str] = frozenset(),
+) -> str:
     """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
 
     A launch that only computes intermediates has a block as well if a line keeps one of them, or moves one in another launch:
     outside of a block, those lines would call for that intermediate inside the launch of its readers.
 
     written  the computations and the lines of each launch
+    apart    tensors that have launches of their own because a line, or a choice, says so: only a block's name says it again
     """
     outer = device.memories[0].name
     blocks: list[syntax.Line] = []
     plain: tuple = ()
-    main = max(written, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
+    nameless = [w for w in written if not any(t in apart for x in w[0] for t in x.targets)]
+    main = max(nameless, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     for computations, lines in written:
         alone = len(written) > 1 and (len(computations) == 1 or all(t in inner for w in computations for t in w.targets))
@@ -38,7 +46,7 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
         if main is not None and computations is main[0] and not (alone and (keeping or moving)):
             plain = lines
             continue
-        blocks.append(syntax.Keep(_computed_here(computations, lines, written, inner), outer, block=lines))
+        blocks.append(syntax.Keep(_block_names(computations, lines, written, inner, apart), outer, block=lines))
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()
     device_name = decl.device if decl else None
@@ -46,15 +54,20 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     return format_node(whole)
 
 
-def _computed_here(
-    computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...], written: Sequence[LaunchLines], inner: Container[str]
+def _block_names(
+    computations: tuple[Computation, ...],
+    lines: tuple[syntax.Line, ...],
+    written: Sequence[LaunchLines],
+    inner: Container[str],
+    apart: Container[str],
 ) -> tuple[str, ...]:
-    """The tensors that the line of a launch names: one that it computes, and the intermediates that other launches move, which
-    those would compute for themselves otherwise."""
+    """The tensors that the line of a launch names: those of `apart` that it computes, or else one, and the intermediates that
+    other launches move. Without their names, readers would compute pointwise ones for themselves."""
     others = (x for _, every in written if every is not lines for x in every)
     moved = {x.tensor for x in others if isinstance(x, syntax.Move)}
-    first = computations[-1].targets[0]
-    return (first, *dict.fromkeys(t for w in computations for t in w.targets if t != first and t in inner and t in moved))
+    targets = [t for w in computations for t in w.targets]
+    first = next((t for t in targets if t in apart), computations[-1].targets[0])
+    return tuple(dict.fromkeys((first, *(t for t in targets if t in apart or (t in inner and t in moved)))))
 
 
 def lines_with_blocks(
