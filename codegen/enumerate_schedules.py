@@ -58,12 +58,13 @@ def candidate_schedules(
     schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
     module    where the schedule's strategies and roles are declared
     """
-    op, ctx, parts, apart = launches_of_schedule(op, device, schedule, module, params)
+    found = launches_of_schedule(op, device, schedule, module, params)
+    op, ctx, parts = found.op, found.context, found.parts
     options = [_launch_candidates(ctx, computations, todo) for computations, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(computations, option.lines) for (computations, _), option in zip(parts, chosen, strict=True)]
-        text = schedule_text(op, schedule, device, written, apart)
+        text = schedule_text(op, schedule, device, written, found.apart, found.lines)
         if text in seen:
             continue
         seen.add(text)

@@ -237,5 +237,5 @@ def print_schedule(c: Compilation) -> None:
     filled, without = c.context.filled_lines, c.context.without_instr
     written = [(computations, lines_with_blocks(tree, filled, without)) for computations, tree in c.trees]
     apart = apart_tensors(c.op, c.device, c.lines, c.joined)
-    c.text = schedule_text(c.op, c.schedule, c.device, written, apart)
+    c.text = schedule_text(c.op, c.schedule, c.device, written, apart, c.lines)
     c.program = replace(c.program, head=c.text)

@@ -29,7 +29,8 @@ def price_schedule(
 
     Raises the diagnostics of the schedule.
     """
-    _, ctx, launches, _ = launches_of_schedule(op, device, schedule, module, params)
+    found = launches_of_schedule(op, device, schedule, module, params)
+    ctx, launches = found.context, found.parts
     parts: Counter[str] = Counter()
     seconds = 0.0
     for computations, own in launches:

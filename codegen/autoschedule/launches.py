@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...dsl import syntax
@@ -18,6 +19,7 @@ from ...dsl.values import Load, loads, transform
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
+from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
 from ..plan.computations import Computation, Output
 from ..plan.derived_names import Accumulator
 from ..plan.group_launches import CircularLaunches, group_launches
@@ -40,13 +42,26 @@ from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
 
 
+@dataclass(frozen=True)
+class ScheduleLaunches:
+    """An op by a schedule, as far as its lines say.
+
+    op      with named factors                                 context   of its tensors
+    parts   each launch with the schedule's lines for it       apart     `apart_tensors`
+    lines   of the schedule
+    """
+
+    op: Op
+    context: LoweringContext
+    parts: list[tuple[tuple[Computation, ...], tuple]]
+    apart: frozenset[str]
+    lines: tuple
+
+
 def launches_of_schedule(
     op: Op, device: Device, schedule: syntax.ScheduleDecl | None, module: Any = None, params: Mapping[str, int] | None = None
-) -> tuple[Op, LoweringContext, list[tuple[tuple[Computation, ...], tuple]], frozenset[str]]:
-    """The op with named factors, the context of its tensors, and each launch with the schedule's lines for it; `apart_tensors`.
-
-    Raises the diagnostics of the schedule.
-    """
+) -> ScheduleLaunches:
+    """Raises the diagnostics of the schedule."""
     op = with_size_bounds(op, schedule)
     roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
     diagnostics = Diagnostics()
@@ -54,7 +69,8 @@ def launches_of_schedule(
     diagnostics.raise_if_any()
     op = with_named_factors(op, device, lines)
     joined = joined_intermediates(op, device, lines)
-    return op, context_of(op, device), launches_of(op, device, lines, joined), apart_tensors(op, device, lines, joined)
+    parts = launches_of(op, device, lines, joined)
+    return ScheduleLaunches(op, context_of(op, device), parts, apart_tensors(op, device, lines, joined), lines)
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:
@@ -79,7 +95,9 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
 
     `ctx`: of the op; gets a report where one pass is an alternative.
     """
-    kept = kept_intermediates(op) if is_all_open(lines) or _filled_in(lines) else frozenset()
+    inlined = inlined_tensors(lines)
+    lines = tuple(x for x in lines if not isinstance(x, syntax.Inline))
+    kept = kept_intermediates(op) - inlined if is_all_open(lines) or _filled_in(lines) else frozenset()
     if kept:
         ctx = ctx or context_of(op, device)
         if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
@@ -163,7 +181,6 @@ def launches_of(
 
     joined   what completion keeps in the launch of its readers; None: what it likes best
     """
-    outer = device.memories[0].name
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x) and not isinstance(x, syntax.Inline))
     said = frozenset(t for x in all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
@@ -171,8 +188,10 @@ def launches_of(
     kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = _intermediates(op)
-    groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
-    _check_launch_tensors(device, lines, groups)
+    groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, device)
+    every = tuple(all_lines(lines))
+    check_blocks(op, [x for x in lines if _has_own_launch(device, x)], every, groups, device.memories[0].name)
+    check_inlined(op, every, groups)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
@@ -199,11 +218,12 @@ def _kept_and_apart(
     own = frozenset(_launch_blocks(device, lines))
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own
-    kept |= joined_intermediates(op, device, lines) if joined is None else joined
+    inlined = inlined_tensors(lines)
+    kept |= (joined_intermediates(op, device, lines) if joined is None else joined) - inlined
     if not _keeps_for_completion(device, lines):
         return kept, own
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
-    return kept, own | ((precomputed_operands(op, device) | _finished(op, device)) - kept - moved) & _intermediates(op)
+    return kept, own | (precomputed_operands(op, device) | _finished(op, device)) & _intermediates(op) - kept - moved - inlined
 
 
 def _intermediates(op: Op) -> frozenset[str]:
@@ -211,26 +231,14 @@ def _intermediates(op: Op) -> frozenset[str]:
     return frozenset(t.name for t in op.tensors if t.role == "intermediate") - second_names(op).keys()
 
 
-def _check_launch_tensors(device: Device, lines: tuple, groups) -> None:
-    """Raises NotComputed where the launch of the first tensor of a line does not compute the others."""
-    for line in lines:
-        if not _has_own_launch(device, line):
-            continue
-        first, *others = line.tensors
-        computed = {t for g in groups for w in g if any(first in x.targets for x in g) for t in w.targets}
-        if missing := [t for t in others if t not in computed]:
-            raise NotComputed(
-                f"the launch that computes `{first}` does not compute `{missing[0]}`",
-                line.span,
-                help=f"give `{missing[0]}` a line of its own: `keep {missing[0]} in {line.memory}:`",
-            )
-
-
-def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozenset[str], lines: tuple, outer: str):
-    """`plan`, whose circles are the fault of a line of the author's; what only the compiler would keep is not kept then."""
+def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozenset[str], lines: tuple, device: Device):
+    """`plan`, whose circles are the fault of a line of the author's; what only the compiler would keep is not kept then, nor
+    where a launch would have two blocks."""
+    own = [x for x in lines if _has_own_launch(device, x)]
+    said = {t for x in all_lines(lines) for t in tensors_of(x)}
     while True:
         try:
-            return group_launches(op, kept, apart, staged)
+            groups = group_launches(op, kept, apart, staged)
         except CircularLaunches as error:
             line = next((x for x in all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
             if line is None:
@@ -241,8 +249,12 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
                 f"`{name}` cannot be computed in the launch of all its readers: one of them needs a result of another launch,"
                 " which needs this one",
                 line.span,
-                help=f"leave the line out, or give `{name}` a launch of its own: `keep {name} in {outer}:`",
+                help=f"leave the line out, or give `{name}` a launch of its own: `keep {name} in {device.memories[0].name}:`",
             ) from None
+        joining = shared_by_blocks(own, groups) & (kept - said)
+        if not joining:
+            return groups
+        kept -= joining
 
 
 def without_second_names(op: Op) -> Op:

@@ -1,7 +1,8 @@
 """From an op's statements to the computations of its launches: inlining, epilogues, grouping.
 
 INLINE     a pointwise intermediate that is neither kept nor computed apart is recomputed in its consumers (`inlining`).
-EPILOGUE   pointwise statements that read a reduction at its own indices are a fused epilogue: its write-back applies them.
+EPILOGUE   pointwise statements that read a reduction at its own indices are a fused epilogue: its write-back applies them. One
+           that is computed apart has none.
 LAUNCH     a statement that is neither inlined, kept nor an epilogue gets a launch of its own; kept intermediates are in their
            readers' launch.
 """
@@ -72,7 +73,7 @@ def _ride_along(computations: list[Computation], op: Op, kept: frozenset[str], a
     roles = {t.name: t.role for t in op.tensors}
     out = list(computations)
     for w in computations:
-        if w.reduction is None or roles[w.name] != "intermediate":
+        if w.reduction is None or roles[w.name] != "intermediate" or w.name in apart:
             continue
         readers = [x for x in out if w.name in x.reads]
         if not readers or not all(_rides(x, w) for x in readers):

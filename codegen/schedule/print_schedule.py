@@ -22,14 +22,16 @@ def schedule_text(
     device: Device,
     written: Sequence[LaunchLines],
     apart: Container[str] = frozenset(),
+    lines: Sequence[syntax.Line] = (),
 ) -> str:
-    """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
+    """One schedule: each `inline`, other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
 
     A launch that only computes intermediates has a block as well if a line keeps one of them, or moves one in another launch:
     outside of a block, those lines would call for that intermediate inside the launch of its readers.
 
     written  the computations and the lines of each launch
     apart    tensors that have launches of their own because a line, or a choice, says so: only a block's name says it again
+    lines    of the author's schedule
     """
     outer = device.memories[0].name
     blocks: list[syntax.Line] = []
@@ -37,20 +39,21 @@ def schedule_text(
     nameless = [w for w in written if not any(t in apart for x in w[0] for t in x.targets)]
     main = max(nameless, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    for computations, lines in written:
+    for computations, own in written:
         alone = len(written) > 1 and (len(computations) == 1 or all(t in inner for w in computations for t in w.targets))
-        keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in lines)
+        keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in own)
         moving = any(
             x.tensor in w.targets for _, every in written for x in every if isinstance(x, syntax.Move) for w in computations
         )
         if main is not None and computations is main[0] and not (alone and (keeping or moving)):
-            plain = lines
+            plain = own
             continue
-        blocks.append(syntax.Keep(_block_names(computations, lines, written, inner, apart), outer, block=lines))
+        blocks.append(syntax.Keep(_block_names(computations, own, written, inner, apart), outer, block=own))
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()
     device_name = decl.device if decl else None
-    whole = syntax.ScheduleDecl(name, op.name, None, (), device_name, where, (*blocks, *plain))
+    inlined = (x for x in lines if isinstance(x, syntax.Inline))
+    whole = syntax.ScheduleDecl(name, op.name, None, (), device_name, where, (*inlined, *blocks, *plain))
     return format_node(whole)
 
 
