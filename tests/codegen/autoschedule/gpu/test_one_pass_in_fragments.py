@@ -121,7 +121,7 @@ def test_the_report_compares() -> None:
     assert "apart: 4 launches" in shown
     decode = compiled("attention", "gfx942", {"H": 4, "Q": 1, "T": 4096, "D": 64})
     nests = [x.nest for x in decode.report["alternatives"][0].candidates]
-    assert nests[:2] == ["one pass in parts of the keys: 2 launches", "apart: 4 launches"]
+    assert nests == ["one pass in parts of the keys: 2 launches", "apart: 4 launches"]  # the whole pass is far slower
     assert len(decode.program.launches) == 2
 
 
