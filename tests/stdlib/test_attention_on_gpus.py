@@ -72,7 +72,7 @@ def test_one_launch(name: str) -> None:
     assert launches(library(), name, "sm_80") == 1
 
 
-# Launches apart: of f8, which is by scalars on these devices; of one query a head, where another index has those that share keys.
+# Launches apart: of f8, which is by scalars on these devices; where another index than the last has queries that share keys.
 APART = ("attention_f8", "grouped_attention", "grouped_attention_f16")
 
 
