@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads
-from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Node, Step, Tile, fragment_of
+from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Materialise, Node, Step, Tile, fragment_of
 from ...plan.computations import Computation
 from ..spec import View
 from .fit_in_order import fitting_order
@@ -114,11 +114,18 @@ def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
             continue
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
-            pairs = passing_pairs(low.ctx.register, low.computations, maker, made, _ways(low, x.below.leaf, w), low.finest.get)
+            ways, elsewhere = _ways(low, x.below.leaf, w), _in_memories(low, x.below)
+            pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
             if pairs:
                 a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
                 return {maker.name: a, w.name: b}
     return {}
+
+
+def _in_memories(low: Lowering, node: Node) -> frozenset[str]:
+    """The tensors that the node or one below holds in a memory, from which they are read in any order."""
+    lines = [x for x in node.path() if isinstance(x, Materialise) and x.memory is not None and not low.ctx.register(x.memory)]
+    return frozenset(t for x in lines for t in x.tensors)
 
 
 def _ways(low: Lowering, leaf: Node, w: Computation) -> list[InstrMatch]:
@@ -133,25 +140,28 @@ def passing_pairs(
     made: Sequence[InstrMatch],
     ways: Sequence[InstrMatch],
     most: Callable[[str], int | None] = lambda _: None,
+    elsewhere: frozenset[str] = frozenset(),
 ) -> list[tuple[InstrMatch, InstrMatch]]:
     """The pairs in which the result of the first is an operand of the second, as it lies; else IN_ORDER.
 
     register   is a memory registers?
     most       how many terms along an index an order may be of
+    elsewhere  what is in memories between the two: for what is read there no order is looked for
     """
     pointwise = {t: w for w in computations if w.reduction is None for t in w.targets}
 
-    def reads(v: Value) -> bool:
+    def reads(v: Value, through: Mapping[str, Computation]) -> bool:
         return any(
-            ld.tensor in maker.targets or (ld.tensor in pointwise and reads(pointwise[ld.tensor].value)) for ld in loads(v)
+            ld.tensor in maker.targets or (ld.tensor in through and reads(through[ld.tensor].value, through)) for ld in loads(v)
         )
 
     def fitting(ordered: bool) -> Iterator[tuple[InstrMatch, InstrMatch]]:
+        through = {t: w for t, w in pointwise.items() if not ordered or elsewhere.isdisjoint(w.names)}
         for a, b in product(made, ways):
             target = a.instr.statement.target
             if not register(a.instr.operand(target).memory):
                 continue
-            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value)]
+            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value, through)]
             read = [name for name in read if register(b.instr.operand(name).memory)]
             if not ordered and any(is_read_as_it_lies(held, fragment_map(b, name)) for name in read):
                 yield a, b

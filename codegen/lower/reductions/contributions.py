@@ -52,11 +52,10 @@ def added_by(
     free = element(replace(focus, ranges=ranges), w.indices)
     extents = {i: m.extent(i) for i in w.reduced}
     if m.order is not None:
-        i, each = m.order.index, m.order.span // m.calls
-        focus, extents[i] = (
-            focus.with_range(i, focus.ranges[i].split(each, RangeStep(call, as_expr(m.calls), None))),
-            each,
-        )
+        i = m.order.index
+        extents[i] //= m.calls
+        part = focus.ranges[i].split(extents[i], RangeStep(call, as_expr(m.calls), None))
+        focus = focus.with_range(i, part)
     return added(focus, w, neutral, free, list(extents.values()))
 
 

@@ -15,7 +15,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors.schedule import RegisterMismatch
 from andiron.dsl.module import loads
-from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
@@ -285,3 +285,18 @@ def test_which_terms_count_is_told_in_order() -> None:
         results = interpret(program, {"q": q, "k": k, "v": v, "seen": seen}, named)
         agrees(op, results.values(), (q, k, v, seen))
         check_once(program, loads(op).ops["f"], named)
+
+
+def test_what_is_read_from_a_memory_has_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it may be copied by instructions, which have fragments of their own."""
+    kind, sums, device, words = CHAINS["i8"]
+    text = chain(kind, sums, CHAIN_LINES.format(device=device, **words)).replace(" where K <= 32, L <= 16", "")
+    first, last = text.rsplit("    compute", 1)
+    looked = []
+    monkeypatch.setattr(owner_tree, "fitting_order", lambda *x: looked.append(x))
+    module = loads(f"{first}    keep S in shared\n    compute{last}")
+    op = specialise(module.ops["f"], {"M": 16, "N": 32, "K": 32, "L": 16})
+    program = compile_program(module, op, module.schedules["s"], module.device(device)).program
+    assert looked == []
+    a, b, e = integers(kind, (16, 32, 32, 16))
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b, "E": e})["Z"], (a.astype(int) @ b.T) @ e.astype(int))
