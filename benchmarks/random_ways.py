@@ -35,7 +35,7 @@ def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]
     while all(makers) and again < TRIES:
         drawn = [make(rng) for make in makers]
         written = [(works, lines) for (works, _), (lines, _) in zip(parts, drawn, strict=True)]
-        text = schedule_text(op, None, device, written, ctx.filled_lines)
+        text = schedule_text(op, None, device, written)
         again = again + 1 if text in seen else 0
         if again:
             continue
