@@ -114,7 +114,7 @@ def test_one_launch_where_it_is_faster(device: str) -> None:
 
 def test_apart_where_that_is_faster() -> None:
     """By instructions whose results are no operands, whatever the order of the keys."""
-    made = compiled("attention", "gfx1100", LARGE)
+    made = compiled("attention", "gfx1100", LARGE | {"D": 128})
     (together,) = made.report["alternatives"]
     assert [x.nest for x in together.candidates] == ["apart: 4 launches", "one pass: 1 launch"]
     assert "wmma" in made.schedule
