@@ -300,8 +300,7 @@ class AmbiguousRole(UserError):
 class LateInline(UserError):
     """`inline` names a tensor that cannot be recomputed in its consumers, or that another line holds, or stands in a block.
 
-    A reduction is kept, or gets a launch of its own. A tensor that is read with `else` past its edges is one in memory. The
-    line is about all readers of a tensor, so it stands outside of blocks.
+    A reduction, and what is read with `else`, is in memory. The line is about all readers, so it stands outside of blocks.
     """
 
     id = "schedule-inline"
