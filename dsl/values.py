@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import copysign
 from operator import is_not
 
 from .index.expr import Expr
@@ -19,10 +20,22 @@ from .types import DType
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Const:
+    """A number of a type. 0.0 and -0.0 are two."""
+
     value: int | float | bool
     dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Const) or self.dtype != other.dtype or self.value != other.value:
+            return False
+        return bool(self.value) or copysign(1, self.value) == copysign(1, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.dtype))
 
 
 @dataclass(frozen=True)

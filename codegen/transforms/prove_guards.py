@@ -6,8 +6,6 @@ ELSEWHERE  Where conditions did not hold together, an inner test of all of them 
 
 from __future__ import annotations
 
-from math import copysign
-
 from ...dsl.index.expr import Expr
 from ...dsl.index.prove import Assumptions, always, feasible
 from ...dsl.support.fast_replace import replace
@@ -75,11 +73,6 @@ def _have_failed(conds: tuple[Expr, ...], failed: Failed) -> bool:
     return any([all([any([(c - x).at_least(0) for x in conds]) for c in together]) for together in failed])
 
 
-def _same_number(a: Value, b: Value) -> bool:
-    """0.0 is not -0.0."""
-    return isinstance(a, Const) and isinstance(b, Const) and a.value == b.value and copysign(1, a.value) == copysign(1, b.value)
-
-
 def _prove_value(value: Value, facts: Assumptions, failed: Failed) -> Value:
     def step(v: Value) -> Value | None:
         if isinstance(v, Masked):
@@ -87,7 +80,7 @@ def _prove_value(value: Value, facts: Assumptions, failed: Failed) -> Value:
             if _have_failed(v.conds, failed):
                 return _prove_value(v.otherwise, facts, failed)
             inner, other = _prove_value(v.value, facts.also(*conds), failed), _prove_value(v.otherwise, facts, failed)
-            if not conds or _same_number(inner, other):
+            if not conds or (isinstance(inner, Const) and inner == other):
                 return inner
             same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
             return v if same else replace(v, conds=conds, value=inner, otherwise=other)

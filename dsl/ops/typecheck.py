@@ -167,7 +167,7 @@ class Typing:
             return Apply(fn, tuple(self.value(a, BOOL) for a in args), BOOL)
         if fn in _COMPARISONS:
             kind = self._together(b, bools=True)
-            if kind == INT and any(isinstance(a, Literal) and abs(a.value) >= 2**31 for a in map(_exact, args)):
+            if kind == INT and not all(map(_fits_i32, args)):
                 kind = I64
             met = self.settled(kind)
             return Apply(_COMPARISONS[fn], tuple(self.value(a, met) for a in args), BOOL)
@@ -188,7 +188,7 @@ class Typing:
         if kind == REAL:  # rounded once
             own = F32 if dtype == F32 else F64 if isinstance(arg, Literal) or dtype == F64 else F32
         elif kind == INT:
-            own = I32 if not (isinstance(arg, Literal) and abs(arg.value) >= 2**31) else I64
+            own = I32 if _fits_i32(arg) else I64
             if isinstance(arg, Literal) and dtype.kind == "float":
                 return _literal(arg, dtype) if dtype.compute == dtype else Cast(_literal(arg, F64), dtype)
         else:
@@ -233,6 +233,12 @@ def _exact(b: Bound) -> Bound:
     if b.fn not in _OF_INTEGERS or not all(isinstance(x, int) for x in values):
         return b
     return Literal(_OF_INTEGERS[b.fn](*values), b.span)
+
+
+def _fits_i32(b: Bound) -> bool:
+    """Of a value of integer literals. One that is chosen by data may have any size."""
+    b = _exact(b)
+    return isinstance(b, Literal) and abs(b.value) < 2**31
 
 
 def _literal(b: Literal, dtype: DType) -> Const:

@@ -23,6 +23,8 @@ OPS = {
     "converted": ("i64", "K[i] + i64(65536 * 65536) - i64(f64(65536 * 65536))", K),
     "compared": ("i64", "where(65536 * 65536 > 5, K[i], 0)", K),
     "chosen": ("f32", "X[i] * (where(X[i] > 0, 65536, 3) * 65536)", X * np.where(X > 0, 2.0**32, 3 * 65536)),
+    "chosen, then converted": ("i64", "i64(where(X[i] > 0, 65536, 1) * 65536)", np.where(X > 0, 1 << 32, 1 << 16)),
+    "chosen, then compared": ("f32", "where(where(X[i] > 0, 65536, 1) * 65536 == 0, 1, 2)", np.full(5, 2.0)),
     "two that are chosen": (
         "i64",
         "K[i] + where(i > 1, 65536, -3) * (where(i < 3, 65536, 1) - 7)",
