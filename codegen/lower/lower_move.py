@@ -9,6 +9,7 @@ BOX_OR_VIEW                 an axis subscripted by a plain index is staged under
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...dsl.errors import did_you_mean
@@ -16,7 +17,7 @@ from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismat
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import Load, Masked, Value, loads
+from ...dsl.values import IndexValue, Load, Masked, Value, loads, walk
 from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, steps_of, with_leaf
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
@@ -187,6 +188,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
             axes.append(_box_axis(low, focus, move, memory, d, found, {a.name for a in axes}))
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
         also = _in_box(focus, first, axes) if len({ld.indices for ld in found}) == 1 else ()
+    _check_fill(low, move, first, alias, {a.name for a in axes} if form == "indices" else set())
     ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
     buffer, layout = memory_buffer(
         ctx, focus, copy_name, ctx.dtypes[move.tensor], memory, [(a.name, a.extent) for a in axes], move
@@ -222,6 +224,20 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(move.tensor, view), move.below)
     return [Alloc(buffer, (*copy, *body), move.span, staging)]
+
+
+def _check_fill(low: Lowering, move: Move, read: Load, alias: Mapping[str, str], known: set[str]) -> None:
+    """Raises BadLayout where the `else` value of a read depends on an index that the copy does not know."""
+    if read.otherwise is None:
+        return
+    exprs = [e for v in walk(read.otherwise) for e in ((v.expr,) if isinstance(v, IndexValue) else getattr(v, "indices", ()))]
+    loose = sorted({n for e in exprs for n in _ordered(e) if alias.get(n, n) not in known} - low.ctx.size_names)
+    if loose:
+        raise BadLayout(
+            f"`{move.tensor}` is read with an `else` value that depends on `{loose[0]}`; a copy has one for all reads",
+            move.span,
+            help=LEAVE_OUT,
+        )
 
 
 def _is_plain_leaf(block: Node) -> bool:

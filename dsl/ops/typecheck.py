@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
 from ..source import Span
@@ -28,7 +29,7 @@ BOOL, I32, I64, F32, F64 = (TYPES[n] for n in ("bool", "i32", "i64", "f32", "f64
 INT, SIZE, REAL = "an integer literal", "an integer", "a real"
 Kind = DType | str
 
-_OF_INTEGERS: dict[str, Callable[..., int]] = {
+_OF_INTEGERS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
