@@ -149,8 +149,9 @@ class ValuePrinter(Conversions):
             bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
             return CExpr(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
-        if out == I64 and not vector and all(map(is_int_in_c, v.args)):
-            args[0] = CExpr(f"(int64_t){args[0].at(ATOM)}", I64, precedence=UNARY)
+        if out == I64 and not vector and (fn not in _INFIX or all(map(is_int_in_c, v.args))):
+            wide = [CExpr(f"(int64_t){a.at(ATOM)}", I64, precedence=UNARY) for a in args]
+            args = [w if is_int_in_c(x) else a for w, a, x in zip(wide, args, v.args, strict=True)]
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]
             a, b = args
