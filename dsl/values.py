@@ -28,11 +28,10 @@ class Const:
     dtype: DType
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Const) or self.dtype != other.dtype or self.value != other.value:
+        if not isinstance(other, Const) or self.dtype != other.dtype:
             return False
-        return bool(self.value) or copysign(1, self.value) == copysign(1, other.value)
+        a, b = self.value, other.value
+        return a is b or (a == b and (bool(a) or copysign(1, a) == copysign(1, b)))  # one NaN is itself
 
     def __hash__(self) -> int:
         return hash((self.value, self.dtype))

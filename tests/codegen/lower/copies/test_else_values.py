@@ -16,7 +16,7 @@ def test_two_values_need_two_copies(values):
         andiron.compile(OP.format(*values) + SCHEDULE, schedule="s", target="cpu:generic")
 
 
-@pytest.mark.parametrize("value", ["0.0", "-0.0"])
+@pytest.mark.parametrize("value", ["0.0", "-0.0", "nan"])
 def test_one_value_is_copied(value):
     assert andiron.compile(OP.format(value, value) + SCHEDULE, schedule="s", target="cpu:generic").report.launches == 1
 
