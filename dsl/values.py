@@ -181,6 +181,11 @@ def rename_loads(v: Value, names: Mapping[str, str]) -> Value:
     return transform(v, lambda x: replace(x, tensor=names[x.tensor]) if isinstance(x, Load) and x.tensor in names else None)
 
 
+def with_loads(v: Value, values: Mapping[str, Value]) -> Value:
+    """The value where loads of these tensors are other values."""
+    return transform(v, lambda x: values.get(x.tensor) if isinstance(x, Load) else None)
+
+
 def walk(v: Value) -> Iterator[Value]:
     """The value and all that is in it, from the left."""
     left = [v]

@@ -32,7 +32,7 @@ from .c.c_expr import (
     storage,
 )
 from .c.c_tree import Assign, Declaration, If
-from .c.conversions import Conversions, is_int_in_c
+from .c.conversions import Conversions, in_64_bits, is_int_in_c
 from .c.text_builder import with_else
 from .cpu.lane_masks import compare_lanes, compare_with_zero, is_maskable, lane_mask
 from .cpu.masked_access import (
@@ -150,8 +150,7 @@ class ValuePrinter(Conversions):
             return CExpr(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
         if out == I64 and not vector and (fn not in _INFIX or all(map(is_int_in_c, v.args))):
-            wide = [CExpr(f"(int64_t){a.at(ATOM)}", I64, precedence=UNARY) for a in args]
-            args = [w if is_int_in_c(x) else a for w, a, x in zip(wide, args, v.args, strict=True)]
+            args = [in_64_bits(a) if is_int_in_c(x) else a for a, x in zip(args, v.args, strict=True)]
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]
             a, b = args

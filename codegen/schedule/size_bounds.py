@@ -8,7 +8,7 @@ from ...dsl import syntax
 from ...dsl.errors.schedule import BadBound
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op
-from ...dsl.ops.index_syntax import index_term, node_text
+from ...dsl.ops.index_syntax import index_term, names_in, node_text
 from ...dsl.support.fast_replace import replace
 from ..plan.computations import substitute
 
@@ -54,24 +54,11 @@ def without_decided_bounds(decl: syntax.ScheduleDecl, known: Mapping[str, int]) 
     table = {name: as_expr(value) for name, value in known.items()}
     left: list[syntax.SizeCondition] = []
     for w in decl.where:
-        if not _names(w.left) | _names(w.right) <= known.keys():
+        if not names_in(w.left) | names_in(w.right) <= known.keys():
             left.append(w)
         elif any((c.constant or 0) < 0 for c in _slack(w, index_term(w.left, table), index_term(w.right, table))):
             return None
     return replace(decl, where=tuple(left))
-
-
-def _names(e: syntax.Expr) -> set[str]:
-    match e:
-        case syntax.Name():
-            return {e.id}
-        case syntax.Unary():
-            return _names(e.operand)
-        case syntax.Binary():
-            return _names(e.left) | _names(e.right)
-        case syntax.Call():
-            return {n for a in e.args for n in _names(a)}
-    return set()
 
 
 def _slack(w: syntax.SizeCondition, left: Expr, right: Expr) -> list[Expr]:
@@ -96,10 +83,10 @@ def _most(a: int | None, b: int | None, pick) -> int | None:
 def _satisfiable(w: syntax.SizeCondition, dims: Mapping[str, Var], ends) -> None:
     """Raises BadBound where the bounds together leave no size."""
     table = {n: as_expr(Var(n, *_meet(v, ends[n])) if n in ends else v) for n, v in dims.items()}
-    empty = next((n for n in _names(w.left) & ends.keys() if _none(*_meet(dims[n], ends[n]))), None)
+    empty = next((n for n in names_in(w.left) & ends.keys() if _none(*_meet(dims[n], ends[n]))), None)
     if empty is not None:
         raise BadBound(f"no `{empty}` satisfies `{_shown(w)}`", w.span, help="sizes are at least 0; a bound below excludes all")
-    if not (_names(w.left) | _names(w.right)) <= table.keys():
+    if not (names_in(w.left) | names_in(w.right)) <= table.keys():
         return
     slack = _slack(w, index_term(w.left, table), index_term(w.right, table))
     if any((hi := c.interval[1]) is not None and hi < 0 for c in slack):

@@ -76,9 +76,9 @@ def _have_failed(conds: tuple[Expr, ...], failed: Failed) -> bool:
 def _prove_value(value: Value, facts: Assumptions, failed: Failed) -> Value:
     def step(v: Value) -> Value | None:
         if isinstance(v, Masked):
-            conds = tuple([c for c in v.conds if not always(c, facts)])
             if _have_failed(v.conds, failed):
                 return _prove_value(v.otherwise, facts, failed)
+            conds = tuple([c for c in v.conds if not always(c, facts)])
             inner, other = _prove_value(v.value, facts.also(*conds), failed), _prove_value(v.otherwise, facts, failed)
             if not conds or (isinstance(inner, Const) and inner == other):
                 return inner

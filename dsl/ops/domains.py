@@ -14,18 +14,18 @@ TOTAL       an input or an output has all its elements, so domains are of interm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from ..errors import UserError
 from ..errors.op import BadDomain, MayLeaveTensor, UnboundIndex, UnknownName
 from ..index.expr import Expr, Var
 from ..index.prove import always, feasible
 from ..source import Span
-from ..syntax import Binary, Call, DomainCondition, Name, Node, Unary
+from ..syntax import DomainCondition, Name
 from ..values import Masked, Value, neutral_value
 from .declare_op import Domain, OpNames, comparison_conditions, require_positive_divisors
 from .extract_reductions import SplitStatement
-from .index_syntax import index_term, node_text
+from .index_syntax import index_term, names_in, node_text
 from .untyped_body import Bound, BoundIndex, Read, child_nodes
 
 Conditions = tuple[Expr, ...]  # each is at least 0
@@ -58,7 +58,7 @@ def conditions_of(where: tuple[DomainCondition, ...], meanings: dict[str, Expr],
                 w.span,
                 help="the conditions of a domain are < <= > >= ==; commas stand between several",
             )
-        if not any(name in meanings and name not in names.sizes for x in (w.left, w.right) for name in _names_in(x)):
+        if not (names_in(w.left) | names_in(w.right)) & meanings.keys() - names.sizes.keys():
             raise BadDomain(
                 f"`{node_text(w)}` has no index",
                 w.span,
@@ -66,20 +66,6 @@ def conditions_of(where: tuple[DomainCondition, ...], meanings: dict[str, Expr],
             )
         out += found
     return tuple(dict.fromkeys(out))
-
-
-def _names_in(node: Node) -> Iterator[str]:
-    """Of an index expression. What is the same for all values of an index, as `2*k % 2`, mentions it."""
-    match node:
-        case Name(id=name):
-            yield name
-        case Unary(operand=x):
-            yield from _names_in(x)
-        case Binary(left=a, right=b):
-            yield from (*_names_in(a), *_names_in(b))
-        case Call(args=args):
-            for x in args:
-                yield from _names_in(x)
 
 
 def no_terms(kind: str, span: Span | None) -> BadDomain:

@@ -111,6 +111,20 @@ def index_term(
     return term(node)
 
 
+def names_in(node: syntax.Node) -> set[str]:
+    """The names that an index expression mentions, also where it is the same for all their values, as `2*k % 2`."""
+    match node:
+        case syntax.Name(id=name):
+            return {name}
+        case syntax.Unary(operand=x):
+            return names_in(x)
+        case syntax.Binary(left=a, right=b):
+            return names_in(a) | names_in(b)
+        case syntax.Call(args=args):
+            return {n for x in args for n in names_in(x)}
+    return set()
+
+
 def node_text(node: syntax.Node) -> str:
     """The text of a node, for messages."""
     if node.span is not None:

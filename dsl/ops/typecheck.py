@@ -133,7 +133,8 @@ class Typing:
 
     def value(self, b: Bound, dtype: DType) -> Value:
         """`b` as a value of type `dtype`, converted where its own type is another. Raises as `kind`, LiteralRange."""
-        b, kind = _exact(b), self.kind(b)
+        kind = self.kind(b)
+        b = _exact(b) if kind in (INT, REAL) else b
         if isinstance(b, Literal) and kind != BOOL:
             return _literal(b, dtype)
         if isinstance(kind, DType):
@@ -185,7 +186,8 @@ class Typing:
         return Apply(_ARITHMETIC.get(fn, fn), values, dtype)
 
     def _convert(self, arg: Bound, dtype: DType) -> Value:
-        arg, kind = _exact(arg), self.kind(arg)
+        kind = self.kind(arg)
+        arg = _exact(arg) if kind in (INT, REAL) else arg
         if kind == REAL:  # rounded once
             own = F32 if dtype == F32 else F64 if isinstance(arg, Literal) or dtype == F64 else F32
         elif kind == INT:

@@ -6,7 +6,7 @@ from ....dsl.types import DType
 from ....dsl.values import Apply, Const, Masked, Value
 from ..emission_context import EmissionContext
 from ..load_store import splat
-from .c_expr import AND, ATOM, BOOL, COMPARE, PRODUCT, TERNARY, UNARY, CExpr, is_converted, literal, storage
+from .c_expr import AND, ATOM, BOOL, COMPARE, I64, PRODUCT, TERNARY, UNARY, CExpr, is_converted, literal, storage
 from .device_functions import conversion_name
 
 
@@ -123,6 +123,10 @@ def _rounds_twice(source: DType, target: DType) -> bool:
     if target.kind != "float" or target.compute == target:
         return False
     return source.name == "f64" or (source.kind == "int" and source.bits >= 32 and target.name in ("bf16", "tf32"))
+
+
+def in_64_bits(c: CExpr) -> CExpr:
+    return CExpr(f"(int64_t){c.at(ATOM)}", I64, precedence=UNARY)
 
 
 def is_int_in_c(v: Value) -> bool:

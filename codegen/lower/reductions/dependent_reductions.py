@@ -25,7 +25,8 @@ from ....dsl.index.eliminate import without
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Const, Load, Value, copied, loads, transform
+from ....dsl.types import TYPES
+from ....dsl.values import Apply, Const, Load, Masked, Value, copied, loads, transform
 from ...algebra.follow import DoesNotFollow, Statistic, correction, is_nonnegative
 from ...algebra.limits import INF, Kind, Limit, limit
 from ...plan.computations import Computation
@@ -212,3 +213,21 @@ def accumulator_load(w: Computation, name: str) -> Load:
 def start_of(statistic: Computation) -> Const:
     assert statistic.reduction is not None
     return Const(START[statistic.reduction.kind], statistic.value.dtype)
+
+
+def none_counts(statistic: Computation, value: Load) -> Value:
+    """Whether no element counted for this value of the statistic."""
+    return Apply("eq", (value, start_of(statistic)), TYPES["bool"])
+
+
+def read_as_number(statistic: Computation, value: Load) -> Value:
+    """BEFORE_THE_FIRST: the value of the statistic as F reads it."""
+    dtype = value.dtype.compute
+    return Apply("where", (none_counts(statistic, value), Const(0, dtype), value), dtype)
+
+
+def result_at_the_end(d: Dependence, held: Load, statistic: Load) -> Value:
+    """NONE_COUNTED: no number is the result of a row in which there are elements, and none counts."""
+    dtype = held.dtype.compute
+    none = Apply("where", (none_counts(d.statistic, statistic), Const(math.nan, dtype), held), dtype)
+    return Masked(d.some, none, held, dtype)

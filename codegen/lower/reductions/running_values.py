@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.types import TYPES, DType
-from ....dsl.values import Apply, Const, Load, Masked, Value, transform
+from ....dsl.types import DType
+from ....dsl.values import Apply, Load, Value, with_loads
 from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from ..leaves.fragment_fit import Digits
 from .accumulator_computations import CombineInTurn, RunningUpdate
-from .dependent_reductions import Dependence, accumulator_load, start_of
+from .dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end, start_of
 
 Registers = tuple[tuple[str, tuple[str, ...], DType, str], ...]  # what is made there: name, indices, type, and its statistic
 
@@ -74,7 +74,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
     after = list(names)
     factors: dict[Value, str] = {}
     for d in chain:
-        value = _read_of(d.correction, w, now)
+        value = with_loads(d.correction, {w.name: now})
         name = factors.get(value)
         if name is None:
             name = factors[value] = CorrectionFactor(d.reduction.name)
@@ -99,23 +99,16 @@ def _combined(w: Computation, over: Digits) -> tuple[Computation, ...]:
     return _update(w, w.name, start_of(w)), w, lanes, _update(w, w.name, joined)
 
 
-def _read_of(value: Value, w: Computation, now: Load) -> Value:
-    """The value, where loads of the statistic are that load."""
-    return transform(value, lambda v: now if isinstance(v, Load) and v.tensor == w.name else None)
-
-
 def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], Load]:
     """The results of the statistic that are read, as they are by now, and the load of its value among them."""
     held = accumulator_load(w, w.name)
-    at_start = Apply("eq", (held, start_of(w)), TYPES["bool"])
-    now = Apply("where", (at_start, Const(0, held.dtype.compute), held), held.dtype.compute)
     plain = next((o for o in w.outputs if o.tensor in read and isinstance(o.value, Load)), None)
     name, at = (plain.tensor, plain.indices) if plain is not None else (RunningValue(w.name), w.indices)
     value = Load(name, tuple(as_expr(Var(i)) for i in at), held.dtype)
-    out = [_update(w, name, now, at)]
+    out = [_update(w, name, read_as_number(w, held), at)]
     for o in w.outputs:
         if o.tensor in read and o.tensor != name:
-            out.append(_update(w, o.tensor, _read_of(o.value, w, value), o.indices))
+            out.append(_update(w, o.tensor, with_loads(o.value, {w.name: value}), o.indices))
     return out, value
 
 
@@ -130,8 +123,6 @@ def at_the_end(d: Dependence) -> RunningUpdate | None:
     if not d.no_number:
         return None
     held, statistic = accumulator_load(d.reduction, d.reduction.name), accumulator_load(d.statistic, d.statistic.name)
-    at_start = Apply("eq", (statistic, start_of(d.statistic)), TYPES["bool"])
-    none = Apply("where", (at_start, Const(float("nan"), held.dtype.compute), held), held.dtype.compute)
-    value = Masked(d.some, none, held, held.dtype.compute)
+    value = result_at_the_end(d, held, statistic)
     w = d.reduction
     return RunningUpdate(w.name, w.indices, value, None, w.extents, span=w.span, fused=w.fused)

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.types import TYPES
-from ....dsl.values import Apply, Cast, Const, Load, Masked, Value, loads, transform
+from ....dsl.values import Apply, Cast, Load, Value, loads, transform, with_loads
 from ...plan.computations import Computation, Output
 from ...plan.derived_names import PreviousValue
 from ..lowering_context import LoweringContext
-from .dependent_reductions import Dependence, start_of
+from .dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end
 
 
 def with_own_values(
@@ -39,7 +38,7 @@ def with_own_values(
         if not isinstance(v, Load) or v.tensor not in stored:
             return None
         w, value = stored[v.tensor]
-        return _with_loads(value, {w.name: parts[w.name]})
+        return with_loads(value, {w.name: parts[w.name]})
 
     out = []
     for w in computations:
@@ -72,35 +71,22 @@ def _with_whole(ctx: LoweringContext, w: Computation) -> tuple[Computation, Load
     if own is None:
         name, dtype = ctx.fresh(f"{w.result}_whole"), w.value.dtype
         ctx.dtypes[name] = dtype
-        own = Output(name, w.indices, Load(w.name, _at(w.indices), dtype))
+        own = Output(name, w.indices, accumulator_load(w, w.name))
         w = replace(w, outputs=(own, *w.outputs))
-    return w, Load(own.tensor, _at(own.indices), w.value.dtype)
+    return w, Load(own.tensor, tuple(as_expr(Var(i)) for i in own.indices), w.value.dtype)
 
 
 def _corrected(d: Dependence, statistic: Computation, w: Computation, whole: Load) -> Computation:
-    start, dtype = start_of(d.statistic), whole.dtype.compute
-    none = Apply("eq", (whole, start), TYPES["bool"])
-    now = Apply("where", (none, Const(0, dtype), whole), dtype)
-    names = {PreviousValue(d.statistic.name): statistic.value, d.statistic.name: now}
+    names = {PreviousValue(d.statistic.name): statistic.value, d.statistic.name: read_as_number(d.statistic, whole)}
     wide = w.value.dtype.compute
-    value: Value = Apply("mul", (w.value, _with_loads(d.correction, names)), wide)
+    value: Value = Apply("mul", (w.value, with_loads(d.correction, names)), wide)
     value = value if wide == w.value.dtype else Cast(value, w.value.dtype)
-    return replace(w, value=value, outputs=_at_the_end(d, w, none) if d.no_number else w.outputs)
+    return replace(w, value=value, outputs=_at_the_end(d, w, whole) if d.no_number else w.outputs)
 
 
-def _at_the_end(d: Dependence, w: Computation, none: Value) -> tuple[Output, ...]:
+def _at_the_end(d: Dependence, w: Computation, whole: Load) -> tuple[Output, ...]:
     """NONE_COUNTED"""
-    held = Load(w.name, _at(w.indices), w.value.dtype)
-    nan = Const(float("nan"), held.dtype.compute)
-    last: Value = Masked(d.some, Apply("where", (none, nan, held), held.dtype.compute), held, held.dtype.compute)
+    held = accumulator_load(w, w.name)
+    last = result_at_the_end(d, held, whole)
     last = last if last.dtype == held.dtype else Cast(last, held.dtype)
-    return tuple(replace(o, value=_with_loads(o.value, {w.name: last})) for o in w.outputs)
-
-
-def _with_loads(value: Value, names: Mapping[str, Value]) -> Value:
-    """The value, where loads of these tensors are other values."""
-    return transform(value, lambda v: names.get(v.tensor) if isinstance(v, Load) else None)
-
-
-def _at(indices: Sequence[str]) -> tuple[Expr, ...]:
-    return tuple(as_expr(Var(i)) for i in indices)
+    return tuple(replace(o, value=with_loads(o.value, {w.name: last})) for o in w.outputs)
