@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
 from andiron.dsl.semantics.reference import reference
@@ -58,6 +62,25 @@ def agrees(got, x: np.ndarray, v: np.ndarray, text: str, finite: bool = True) ->
         assert not finite or some.all() or not x.shape[1]
         assert (np.abs(result.astype(float)[some] - value[some]) <= bound[some]).all()
         np.testing.assert_allclose(result[some], expected[some], rtol=1e-4, atol=1e-5)
+
+
+def kernel_agrees(kernel, text: str, sizes: Iterable[tuple[int, int, int]] = SIZES) -> None:
+    """At these sizes, and with infinities and no numbers."""
+    for m, n, d in sizes:
+        x, v = arrays(m, n, d)
+        agrees(kernel(x, v), x, v, text)
+    x, v = special()
+    agrees(kernel(x, v), x, v, text, finite=False)
+
+
+def program_agrees(text: str, device: str, sizes: Iterable[tuple[int, int, int]]) -> None:
+    """In the interpreter, without races; and each element contributes once, by the right factor."""
+    program, op = program_of(text, device).program, loads(text).ops["f"]
+    units = {"core": 2} if device.startswith("cpu") else None
+    for m, n, d in sizes:
+        x, v = arrays(m, n, d)
+        agrees(tuple(interpret(program, {"X": x, "V": v}, {"M": m, "N": n, "D": d}, units).values()), x, v, text)
+        check_once(program, op, {"M": m, "N": n, "D": d}, units)
 
 
 def arrays(m: int, n: int, d: int, scale: float = 3.0) -> tuple[np.ndarray, np.ndarray]:

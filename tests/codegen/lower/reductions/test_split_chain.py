@@ -22,6 +22,8 @@ from ....support.programs.online_rows import (
     SIZES,
     agrees,
     arrays,
+    kernel_agrees,
+    program_agrees,
     program_of,
     special,
     text_of,
@@ -56,23 +58,15 @@ def test_on_cpus(name: str, target: str) -> None:
     skip_unless_run_here(target)
     text = text_of(CPU[name])
     kernel = compile(text, op="f", schedule="s", target=target)
-    for sizes in SIZES:
-        x, v = arrays(*sizes)
-        agrees(kernel(x, v), x, v, text)
-    x, v = special()
-    agrees(kernel(x, v), x, v, text, finite=False)
-    assert np.isfinite(kernel(x, v)[0][[0, 1, 3, 4, 8, 9, 10]]).all()
+    kernel_agrees(kernel, text)
+    assert np.isfinite(kernel(*special())[0][[0, 1, 3, 4, 8, 9, 10]]).all()
 
 
 @pytest.mark.parametrize(("name", "device"), rotated(GPU, ("sm_80", "gfx942", "sm_75")))
 def test_under_the_emulator(name: str, device: str) -> None:
     text = text_of(GPU[name].replace("-> warp", "-> wave") if "gfx" in device else GPU[name])
     kernel = compile(text, op="f", schedule="s", target=f"emulate:{device}")
-    for sizes in SIZES[:5]:
-        x, v = arrays(*sizes)
-        agrees(kernel(x, v), x, v, text)
-    x, v = special()
-    agrees(kernel(x, v), x, v, text, finite=False)
+    kernel_agrees(kernel, text, SIZES[:5])
 
 
 @pytest.mark.parametrize(
@@ -80,13 +74,7 @@ def test_under_the_emulator(name: str, device: str) -> None:
 )
 def test_in_the_interpreter_and_once(lines: str, device: str) -> None:
     """Without races, and each element contributes once, by the right factor. What nothing wrote is not read."""
-    text = text_of(lines)
-    program = program_of(text, device).program
-    units = {"core": 2} if device.startswith("cpu") else None
-    for m, n, d in ((3, 67, 2), (2, 0, 1), (1, 8, 4)):
-        x, v = arrays(m, n, d)
-        agrees(tuple(interpret(program, {"X": x, "V": v}, {"M": m, "N": n, "D": d}, units).values()), x, v, text)
-        check_once(program, loads(text).ops["f"], {"M": m, "N": n, "D": d}, units)
+    program_agrees(text_of(lines), device, ((3, 67, 2), (2, 0, 1), (1, 8, 4)))
 
 
 @pytest.mark.parametrize(("name", "sizes"), rotated([*CPU, *GPU], EMPTY_OR_ONE))
