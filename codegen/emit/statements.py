@@ -144,7 +144,7 @@ class StatementPrinter:
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
         copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
         self._repeats *= copies
-        with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
+        with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var, repeats=True):
             self.block(s.body)
         self._repeats //= copies
         ctx.loops.pop()
@@ -190,14 +190,16 @@ class StatementPrinter:
             ctx.known.values[s.var] = ctx.known.substitute(s.value)  # the lane as the program counts it
             return
         ctx.known.values.pop(s.var, None)
+        if (same := text.same_value(s.var, e)) is not None:
+            if same != s.var:
+                ctx.known.values[s.var] = as_expr(same)
+            return
         for loop in ctx.loops:
             if not loop.names.isdisjoint(e.variables()):
                 loop.names.add(s.var)
-        shown = text.index.text(e)
-        text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        kind = ctx.int_type(s.var, e)
-        text.declare(Declaration(kind, text.index.atom(s.var, 0), shown, const=True))
+        shown, kind = text.index.text(e), ctx.int_type(s.var, e)
+        text.name_value(s.var, e, lambda name: Declaration(kind, name, shown, const=True))
 
     def _seen_through(self, s: Let, e: Expr) -> bool:
         return all(isinstance(a, Var) for a, _ in e.terms)

@@ -2,7 +2,8 @@
 
 A scope begins where variables get values: the launch itself, a loop body, a named Let. Pointers that depend on those
 variables are declared at its top, once, however deep the access that needs them: HOIST_TO_OWNER. That keeps inner loops
-free of index arithmetic and gives compilers plain strided accesses.
+free of index arithmetic and gives compilers plain strided accesses. A named value that a loop does not change is named before
+it, so that pointers made of it are, too: BEFORE_LOOPS. It goes no further out, where it would take a register for longer.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
 
 class TextScope:
-    def __init__(self, tag: str) -> None:
+    def __init__(self, tag: str, repeats: bool = False) -> None:
         self.tag = tag  # names the pointers declared here
+        self.repeats = repeats  # the body of a loop
         self.decls: list[Statement] = []
         self.body: list[Statement] = []
         self.pointers: dict[tuple[str, tuple], str] = {}  # by what is added to which
+        self.values: dict[tuple, Var] = {}  # names of values, by what they are
         self.names: list[str] = []
         self.inner: set[str] = set()  # names of blocks in it that have ended
         self.fetched: set[tuple] = set()  # lines that were asked for here
@@ -89,9 +92,9 @@ class SourceText:
         self.temps += 1
         return f"t{self.temps}"
 
-    def begin(self, tag: str = "", *variables: Var) -> int:
+    def begin(self, tag: str = "", *variables: Var, repeats: bool = False) -> int:
         """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
-        self.scopes.append(TextScope(tag))
+        self.scopes.append(TextScope(tag, repeats))
         if variables:
             again = not self._named.keys().isdisjoint(variables)
             for v in variables:
@@ -118,10 +121,12 @@ class SourceText:
             self._end()
 
     @contextmanager
-    def block(self, around: Callable[[], Around] = lambda: Block, tag: str = "", *variables: Var) -> Iterator[None]:
+    def block(
+        self, around: Callable[[], Around] = lambda: Block, tag: str = "", *variables: Var, repeats: bool = False
+    ) -> Iterator[None]:
         """A statement around the statements that are added inside; `around` is asked for it when the variables have names."""
         saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
-        outer = self.begin(tag, *variables)
+        outer = self.begin(tag, *variables, repeats=repeats)
         made, span = around(), self.span
         yield
         self.end(outer + 1)
@@ -167,6 +172,25 @@ class SourceText:
     def constant(self, atom: Atom) -> bool:
         """Whether it consists of sizes only."""
         return atom in self.constants if type(atom) is Var else atom._variables <= self.constants  # type: ignore[union-attr]
+
+    def same_value(self, v: Var, e: Expr) -> Var | None:
+        """A variable of that meaning that has the value already: what has another name means something else."""
+        key = _meaning(v, e)
+        return next((found for x in reversed(self.scopes) if (found := x.values.get(key)) is not None), None)
+
+    def name_value(self, v: Var, e: Expr, declared: Callable[[str], Statement]) -> None:
+        """BEFORE_LOOPS: `v` is the name of `e` until the scope ends that it is declared in."""
+        least = len(self.scopes) if any(is_risky(a) for a, _ in e.terms) else self.depth(e) + 1
+        depth = next((at for at in range(least, len(self.scopes)) if self.scopes[at].repeats), len(self.scopes)) - 1
+        again = v in self._named
+        if depth == len(self.scopes) - 1:
+            self.begin(self.scopes[-1].tag)
+            depth += 1
+        self._depth[v], self._named[v] = depth, self.fresh(v.name, depth)
+        if again:
+            self.index.renamed()
+        self.scopes[depth].values[_meaning(v, e)] = v
+        self.declare(declared(self._named[v]), depth)
 
     # ------------------------------------------------------------ pointers
 
@@ -215,6 +239,10 @@ class SourceText:
     def _plus(self, name: str, part: tuple[tuple[Atom, int], ...]) -> str:
         text = self.index.terms(part, 0)
         return f"{name} - {text[1:]}" if text.startswith("-") and " " not in text else f"{name} + {text}"
+
+
+def _meaning(v: Var, e: Expr) -> tuple:
+    return v.name.rstrip("_0123456789"), v.lo, v.hi, e
 
 
 def is_risky(atom: Atom) -> bool:

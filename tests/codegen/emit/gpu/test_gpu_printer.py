@@ -280,6 +280,14 @@ def test_a_unit_s_number_times_a_size_has_64_bits_at_its_first_mention():
     assert set(found) == {"(int64_t)N * block"}
 
 
+def test_what_a_loop_does_not_change_is_named_before_it():
+    """The positions of a unit in a tile, and the pointers that are made of them."""
+    loop = kernel_of("mfma", "hip").split("    // tile k: 32 pipeline 2\n")[1].split("\n    }\n")[0]
+    assert "a_shared" in loop
+    assert "wave" not in loop
+    assert "thread" not in loop
+
+
 def test_no_declaration_shadows_another():
     """Of one launch, block in block."""
     for schedule, dialect in (("tensor_core", "cuda"), ("mfma", "hip")):

@@ -15,10 +15,7 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     uint16_t* a_shared2 = a_shared + 256 * warp + 32 * (thread / 4) + 8 * ((thread / 8) ^ (thread % 4));
     const uint16_t* B2 = B + 8 * (thread % 4) + 8 * (int64_t)K * warp + (int64_t)K * (thread / 4);
     uint16_t* b_shared2 = b_shared + 256 * warp + 32 * (thread / 4) + 8 * ((thread / 8) ^ (thread % 4));
-    uint16_t* a_shared3 = a_shared + 32 * (thread % 16);
-    uint16_t* b_shared3 = b_shared + 32 * (thread % 8);
     uint16_t* c_shared = (uint16_t*)m_shared;
-    uint16_t* c_shared2 = c_shared + 24 * (thread / 4) + 2 * (thread % 4);
     uint16_t* c_shared5 = c_shared + 384 * warp;
     const int N_tiles = (N + 15) / 16;
     const int m1 = block / N_tiles;
@@ -28,6 +25,11 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     const float* b3 = b + 2 * (thread % 4) + 16 * n1;
     uint16_t* C4 = C + 16 * (int64_t)N * warp + 32 * (int64_t)N * m1 + 16 * n1;
     float h[4] = {};
+    const int m3 = warp / 2;
+    uint16_t* a_shared4 = a_shared + 32 * (thread % 16) + 512 * m3;
+    const int n3 = warp % 2;
+    uint16_t* b_shared4 = b_shared + 32 * (thread % 8) + 256 * n3;
+    uint16_t* c_shared4 = c_shared + 24 * (thread / 4) + 2 * (thread % 4) + 384 * m3 + 8 * n3;
     if (K > 0) {
         int32_t live[1] = {(32 * m1 + 8 * warp + thread / 4 < M && 8 * (thread % 4) < K) ? 8 : 0};
         i__cp_async_zero_f16x8(A3, live, a_shared2);
@@ -40,8 +42,8 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
     // tile k: 32 pipeline 2
     for (int k1 = 0; k1 < (K + 31) / 32; k1++) {
         const int slot = k1 % 2;
-        uint16_t* a_shared_k1 = a_shared3 + 1024 * slot;
-        uint16_t* b_shared_k1 = b_shared3 + 512 * slot;
+        uint16_t* a_shared_k1 = a_shared4 + 1024 * slot;
+        uint16_t* b_shared_k1 = b_shared4 + 512 * slot;
         m_wait_group<0>();
         __syncthreads();  // a_shared is read before, written after
         if (32 * k1 + 32 < K) {
@@ -54,15 +56,11 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
             }
         }
         m_commit_group();
-        const int m2 = warp / 2;
-        uint16_t* a_shared_k1_2 = a_shared_k1 + 512 * m2;
-        const int n2 = warp % 2;
-        uint16_t* b_shared_k1_2 = b_shared_k1 + 256 * n2;
         // tile k: 16 unroll
         #pragma unroll 2
         for (int k2 = 0; k2 < 2; k2++) {
-            uint16_t* a_shared_k2 = a_shared_k1_2 + 8 * ((2 * k2 + thread / 16) ^ (thread / 2 % 4));
-            uint16_t* b_shared_k2 = b_shared_k1_2 + 8 * ((2 * k2 + thread / 8 % 2) ^ (thread / 2 % 4));
+            uint16_t* a_shared_k2 = a_shared_k1 + 8 * ((2 * k2 + thread / 16) ^ (thread / 2 % 4));
+            uint16_t* b_shared_k2 = b_shared_k1 + 8 * ((2 * k2 + thread / 8 % 2) ^ (thread / 2 % 4));
             uint32_t a[4];
             i__ldmatrix_x4_a_f16x2(a_shared_k2, a);
             uint32_t b1[2];
@@ -71,15 +69,12 @@ andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict_
         }
     }
     __syncthreads();  // c_shared lies where others were
-    const int m4 = warp / 2;
-    const int n4 = warp % 2;
-    uint16_t* c_shared4 = c_shared2 + 384 * m4 + 8 * n4;
     #pragma unroll
     for (int r31 = 0; r31 < 2; r31++) {
-        if (32 * m1 + 16 * m4 + 8 * r31 + thread / 4 < M && 16 * n1 + 8 * n4 + 2 * (thread % 4) < N) {
+        if (32 * m1 + 16 * m3 + 8 * r31 + thread / 4 < M && 16 * n1 + 8 * n3 + 2 * (thread % 4) < N) {
             float b_v[2];
             uint32_t c_shared_v[1] = {};
-            i__load_global_f32x2(b3 + 8 * n4, b_v);
+            i__load_global_f32x2(b3 + 8 * n3, b_v);
             c_shared_v[0] = m_pack_u16(f16_from_f32(m_relu(h[2 * r31] + b_v[0])), f16_from_f32(m_relu(h[2 * r31 + 1] + b_v[1])));
             i__store_shared_f16x2(c_shared_v, c_shared4 + 192 * r31);
         }
