@@ -33,6 +33,7 @@ CASES = {
     "hgemm_ampere": (["sm_80"], ["gemm_f16", "gemm_f16_nt", "linear_gelu_f16"], GEMM),
     "hgemm_ampere_f32": (["sm_86"], ["gemm_f16_f32"], GEMM),
     "hgemm_w4_ampere": (["sm_80"], ["gemm_f16_i4"], [f"{x},G=3" for x in GEMM]),
+    "tf32gemm_ampere": (["sm_86"], ["gemm_tf32"], GEMM),
     "sgemm_mfma": (["gfx90a"], ["gemm"], GEMM),
     "hgemm_mfma": (["gfx942"], ["gemm_f16_nt"], GEMM),
     "hgemm_wmma": (["gfx1100"], ["gemm_f16_nt", "linear_f16"], GEMM),
@@ -124,10 +125,10 @@ def test_ampere_moves_what_its_tiles_say(op_name: str) -> None:
     assert read[right] == 2 * n * k * (m // 128)
     assert r.moved["global"]["written"] == 2 * m * n
     blocks = (m // 128) * (n // 128)
-    # a tile is stored once; four columns of warps read A's, two rows of warps B's; the results go in and out once
+    # a tile is stored once; two columns of warps read A's, two rows of warps B's; the results go in and out once
     assert r.moved["shared"]["written"] == blocks * (2 * 2 * 128 * k + 2 * 128 * 128)
     # and the last tile's first 16 of k are read once more, for nothing: no branch stands around what is read ahead
-    assert r.moved["shared"]["read"] == blocks * (2 * 128 * (k + 16) * (4 + 2) + 2 * 128 * 128)
+    assert r.moved["shared"]["read"] == blocks * (2 * 128 * (k + 16) * (2 + 2) + 2 * 128 * 128)
     assert r.instrs["mma_m16n8k16_f16"] == (m // 16) * (n // 8) * (k // 16)
     assert r.launches[0]["barriers"] == blocks * (k // 32 + 3)  # a tile; first fragments; results
 
@@ -137,6 +138,7 @@ FREE = [  # no bank conflict, and every transaction of global memory full
     ("hgemm_ampere", "gemm_f16", "sm_80", "M=256,N=384,K=96"),
     ("hgemm_ampere", "gemm_f16_nt", "sm_80", "M=256,N=384,K=96"),
     ("hgemm_ampere_f32", "gemm_f16_f32", "sm_80", "M=128,N=128,K=64"),
+    ("tf32gemm_ampere", "gemm_tf32", "sm_80", "M=256,N=128,K=32"),
     ("sgemm_mfma", "gemm", "gfx90a", "M=128,N=128,K=32"),
     ("hgemm_mfma", "gemm_f16_nt", "gfx90a", "M=128,N=128,K=64"),
     ("hgemm_wmma", "gemm_f16_nt", "gfx1100", "M=128,N=128,K=64"),
