@@ -17,7 +17,7 @@ from ...dsl.index.expr import Expr
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Load, Value, loads, walk
-from ..plan.computations import Computation, computation_extents, plain_index
+from ..plan.computations import Computation, computation_extents, plain_index, unheld_indices
 from .tile_space import ceil_div
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
@@ -60,7 +60,8 @@ class AccessModel:
 
     `once`: it is read at one subscript only, so that a copy of its footprint under a tile has one shape. `fused_run`: a fused
     index whose last component is the whole last subscript, and the extent of that component: so many elements along the index
-    are neighbours in memory, then the next so many.
+    are neighbours in memory, then the next so many. `one_fill`: outside of the tensor there is one value for each element of a
+    copy, so that a copy may stand for it.
     """
 
     tensor: str
@@ -68,6 +69,12 @@ class AccessModel:
     dims: tuple[tuple[tuple[str, int], ...], ...]
     once: bool = True
     fused_run: tuple[str, int] | None = None
+    one_fill: bool = True
+
+    @property
+    def can_be_staged(self) -> bool:
+        """Does one copy of a box, or of a view, hold what is read?"""
+        return self.once and self.one_fill
 
     @cached_property
     def axes(self) -> frozenset[str]:
@@ -265,7 +272,8 @@ def _reads(values: list, computation: Computation) -> list[AccessModel]:
     for ld in found.values():
         dims = tuple(_dim(e, alias, computation.all_indices) for e in ld.indices)
         once = sum(x.tensor == ld.tensor for x in found.values()) == 1
-        out.append(AccessModel(ld.tensor, ld.dtype, dims, once, _fused_run(ld, computation)))
+        one_fill = unheld_indices([ld], alias).isdisjoint(dict(computation.extents))
+        out.append(AccessModel(ld.tensor, ld.dtype, dims, once, _fused_run(ld, computation), one_fill))
     return out
 
 

@@ -17,11 +17,11 @@ from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismat
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import IndexValue, Load, Masked, Value, loads, walk
+from ...dsl.values import Load, Masked, Value, loads
 from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, steps_of, with_leaf
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
-from ..plan.computations import Computation, plain_index
+from ..plan.computations import Computation, is_read_as_view, plain_index, unheld_indices
 from ..plan.derived_names import StagedCopy, UnstoredResult, buffer_name, result_of
 from ..plan.name_factors import side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
@@ -122,6 +122,7 @@ def _to_registers(low: Lowering, focus: Focus, source: Value, move: Move, load: 
     alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
     indices = tuple(i for i in indices if i in focus.ranges)
+    _check_fill(low, move, load, alias, set(indices))
     copy_name = StagedCopy(move.tensor)
     ctx.dtypes[copy_name] = load.dtype
     computation = Computation(copy_name, indices, source, None, (), span=move.span, fused=focus.fused)
@@ -165,7 +166,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
         )
     if source.form == "path":
         return _from_registers(low, focus, move, source, memory, copy_name)
-    if move.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
+    if move.view is not None or source.form == "indices" or is_read_as_view(found, alias):
         if len({ld.indices for ld in found}) > 1:
             raise BadLayout(
                 f"`{move.tensor}` is read at several subscripts, and a copy by the indices here holds the elements of only one",
@@ -228,10 +229,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
 
 def _check_fill(low: Lowering, move: Move, read: Load, alias: Mapping[str, str], known: set[str]) -> None:
     """Raises BadLayout where the `else` value of a read depends on an index that the copy does not know."""
-    if read.otherwise is None:
-        return
-    exprs = [e for v in walk(read.otherwise) for e in ((v.expr,) if isinstance(v, IndexValue) else getattr(v, "indices", ()))]
-    loose = sorted({n for e in exprs for n in _ordered(e) if alias.get(n, n) not in known} - low.ctx.size_names)
+    loose = sorted(unheld_indices([read], alias, known) - low.ctx.size_names)
     if loose:
         raise BadLayout(
             f"`{move.tensor}` is read with an `else` value that depends on `{loose[0]}`; a copy has one for all reads",
@@ -265,12 +263,6 @@ def _as_factors(focus: Focus, tensor: str) -> str | None:
             left, right = side_names(w.result)
             return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
     return None
-
-
-def _diagonal(found: list[Load]) -> bool:
-    """Whether what is read has one index for several axes: a copy by indices then holds just that."""
-    plain = [i for i in map(plain_index, found[0].indices) if i is not None]
-    return len(set(plain)) < len(plain) and len({ld.indices for ld in found}) == 1
 
 
 def _box_axis(low: Lowering, focus: Focus, move: Move, memory: str, d: int, found: list[Load], taken: set[str]) -> StagedAxis:

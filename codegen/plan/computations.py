@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...dsl.op import Reduction
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
+from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform, walk
 from .derived_names import ArgreduceIndex, result_of
 from .restricted_terms import restricted_term
 
@@ -171,14 +171,39 @@ def computation_extents(w: Computation) -> dict[str, Expr]:
     return extents
 
 
-def indices_of(v: Value, alias: dict[str, str]) -> set[str]:
-    """Index names that occur in the value's loads and index terms (fused ones for their components)."""
-    out = {x.name for ld in loads(v) for e in ld.indices for x in e.variables()}
+def unheld_indices(reads: Sequence[Load], alias: Mapping[str, str], known: Collection[str] | None = None) -> set[str]:
+    """The indices, sizes too, that `else` values depend on and a copy of what these accesses read does not tell apart.
 
-    def step(n: Value) -> Value | None:
-        if isinstance(n, IndexValue):
-            out.update(x.name for x in n.expr.variables())
-        return None
+    alias   index -> the fused one that stands for it
+    known   the indices that the copy has as axes. None: those that it has without the author's word. A view has the indices of
+            its subscripts, a box of the tensor none (BOX_OR_VIEW, `lower_move`).
+    """
+    if known is None:
+        read = {alias.get(v.name, v.name) for ld in reads for e in ld.indices for v in e.variables()}
+        known = read if is_read_as_view(reads, alias) else ()
+    values = (v for ld in reads if ld.otherwise is not None for v in walk(ld.otherwise))
+    return {x.name for v in values for e in _index_terms(v) for x in e.variables() if alias.get(x.name, x.name) not in known}
 
-    transform(v, step)
-    return {alias.get(x, x) for x in out}
+
+def is_read_as_view(reads: Sequence[Load], alias: Mapping[str, str]) -> bool:
+    """Whether a copy of what these accesses read has indices as its axes: some are fused, or one subscripts several axes (a
+    diagonal is not copied as a box)."""
+    if any(v.name in alias for ld in reads for e in ld.indices for v in e.variables()):
+        return True
+    plain = [i for i in map(plain_index, reads[0].indices) if i is not None]
+    return len(set(plain)) < len(plain) and len({ld.indices for ld in reads}) == 1
+
+
+def _index_terms(v: Value) -> tuple[Expr, ...]:
+    """The index expressions of the outermost value alone."""
+    match v:
+        case IndexValue(expr=e):
+            return (e,)
+        case Load(indices=terms) | Masked(conds=terms):
+            return terms
+    return ()
+
+
+def indices_of(v: Value, alias: Mapping[str, str]) -> set[str]:
+    """Index names that occur in the value's loads, index terms and conditions (fused ones for their components)."""
+    return {alias.get(x.name, x.name) for part in walk(v) for e in _index_terms(part) for x in e.variables()}

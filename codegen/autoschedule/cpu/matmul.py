@@ -27,7 +27,7 @@ from ....dsl.device import Device
 from ....dsl.index.expr import Expr, Var
 from ....dsl.values import Load
 from ...lower.lowering_context import LoweringContext
-from ...plan.computations import Computation
+from ...plan.computations import Computation, unheld_indices
 from ...schedule.candidate import Candidate
 from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from ..machine_model import MachineModel, core_machine
@@ -82,6 +82,20 @@ def sample_problem(
 
 
 def blockings(p: MatmulModel, cpu: MachineModel) -> Iterator[Blocking]:
+    """Those whose copies hold what is read of them."""
+    found = _blockings(p, cpu)
+    return found if _copies_hold(p, ()) else (b for b in found if _copies_hold(p, lines_of(p, cpu, b)))
+
+
+def _copies_hold(p: MatmulModel, lines: Sequence[syntax.Line]) -> bool:
+    """Whether copies of the operands hold what is read of them: those of the lines, or, without lines, any that may be made."""
+    fused = {part: name for name, parts in p.fused for part in parts} if any(isinstance(x, syntax.Fuse) for x in lines) else {}
+    copied = {x.tensor for x in lines if isinstance(x, syntax.Move)} if lines else {p.wide.tensor, p.narrow.tensor}
+    read = (load for load in (p.wide, p.narrow) if load.tensor in copied)
+    return all(unheld_indices([load], fused).isdisjoint(p.extents) for load in read)
+
+
+def _blockings(p: MatmulModel, cpu: MachineModel) -> Iterator[Blocking]:
     held = _held(cpu)
     if p.rows_are_windows:
         yield from channel_blockings(p, cpu, held)

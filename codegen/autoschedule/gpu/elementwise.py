@@ -276,7 +276,7 @@ def elementwise_templates(ctx: LoweringContext, machine: MachineModel, problem: 
         others = [x for x in problem.free if x != fast]
         slow = others[-1] if others else ""
         out.append(ElementwiseTemplate(ctx, machine, problem, fast, slow))
-        turned = tuple(a for a in problem.reads if a.once and fast in a.axes and a.fast in others and _plain(a))
+        turned = tuple(a for a in problem.reads if a.can_be_staged and fast in a.axes and a.fast in others and _plain(a))
         if turned and problem.computation.reduction is None and len({a.fast for a in turned}) == 1:
             across = turned[0].fast or ""
             out.append(ElementwiseTemplate(ctx, machine, problem, fast, across, turned))

@@ -228,7 +228,7 @@ def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> La
 def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None:
     """How an operand is staged: the features of a row or a key are neighbours. None where it is no tile of the tensor."""
     axes = [d[0][0] for d in a.dims if len(d) == 1 and d[0][1] == 1]
-    if not a.once or len(set(axes)) != len(a.dims):
+    if not a.can_be_staged or len(set(axes)) != len(a.dims):
         return None
     as_it_lies = axes[-1] == near
     names = tuple(syntax.Name(i) for i in (*(i for i in axes if i != near), near))

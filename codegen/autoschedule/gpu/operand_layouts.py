@@ -159,7 +159,7 @@ def _orders(
     """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
     computation = mapping.computation
     frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
-    if mapping.k not in access.axes or len(frees) != 1 or not access.once:
+    if mapping.k not in access.axes or len(frees) != 1 or not access.can_be_staged:
         return
     load = next(ld for ld in loads(computation.value) if ld.tensor == access.tensor)
     natural, operand = staged_axes(computation, load), _operand(mapping, access)

@@ -26,7 +26,7 @@ from ....dsl.op import Statement
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Apply, Cast, Const, Load, Masked, Value, loads
-from ...plan.computations import Computation
+from ...plan.computations import Computation, indices_of
 from .term_order import TermOrder
 
 COMMUTE = ("add", "mul", "min", "max")
@@ -177,17 +177,13 @@ def bindings(instr: Instr, computation: Computation) -> Iterator[dict[str, Value
 def compatible_indices(instr: Instr, computation: Computation, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
     """For each index of the instruction those of the work that occur in exactly the same operands."""
     s = instr.statement
-    theirs = {name: _indices(v, computation.alias) for name, v in binding.items()}
+    theirs = {name: indices_of(v, computation.alias) for name, v in binding.items()}
     theirs[s.target] = set(computation.indices)
     ours: dict[str, set[str]] = {s.target: set(s.indices)}
     for ld in loads(s.value):
         ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
     names = (*s.indices, *(s.reduction.indices if s.reduction else ()))
     return {x: tuple(_candidates(x, ours, theirs, computation, s.reduction)) for x in names}
-
-
-def _indices(v: Value, alias: dict[str, str]) -> set[str]:
-    return {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
 
 
 def _candidates(

@@ -48,6 +48,17 @@ def test_a_value_that_depends_on_an_index_is_not_copied(read, said, target, line
         andiron.compile(text, schedule="s", target=target)
 
 
+@pytest.mark.parametrize(
+    ("target", "level"), [("cpu:generic", "tile i: 8 -> core"), ("emulate:sm_80", "tile i: 8 -> block / tile i: 1 -> thread")]
+)
+def test_registers_hold_no_value_that_depends_on_another_index(target, level):
+    """The copy has the elements of `i`, and the value is another one for each `j`."""
+    lines = [*level.split("/"), "tile i: 1", "move X -> register", "tile j: 1", "compute"]
+    text = "op f[M, N](X: f32[M], W: f32[N]) -> (Y: f32[M, N]):\n    Y[i, j] = X[i - 1 else j] * W[j]\n\nschedule s for f:\n"
+    with pytest.raises(UserError, match="an `else` value that depends on `j`"):
+        andiron.compile(text + "".join(f"    {x.strip()}\n" for x in lines), schedule="s", target=target)
+
+
 def test_a_convolution_whose_padding_is_a_row_number():
     """Without a schedule, where nothing is copied."""
     sizes = {"N": 1, "C": 3, "H": 6, "W": 7, "O": 4, "R": 3, "S": 3}
