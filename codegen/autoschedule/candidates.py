@@ -1,26 +1,32 @@
 """The candidates for a launch, of all templates that are for the device: what completion and tuning choose from.
 
 WITH_LINES  An author's lines may be some of a pass over the keys: each line of a candidate is a slot. Candidates with the
-            author's sizes come first; if none has them, the author's numbers stand in the lines of the others.
+            author's sizes come first; if none has all, the author's numbers stand in the lines of those that fit the device
+            with them, as the model has it, and have most.
+LESS_COPIED Copies may have no room then. Another way is the best one without those that would be filled in: the first where
+            none fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
-from .constraints import merged_lines, parse_constraints, slots_of_lines
+from .constraints import PlacedLine, merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
 from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
+from .gpu.pass_model import PassModel
 from .line_builders import is_all_open
 from .one_pass.combined_parts import combining_candidates
-from .rank import block_candidates
+from .rank import block_candidates, sample_sizes
 from .rule_lines import rule_lines
 
 
@@ -45,7 +51,15 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
 def completed_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> list[Candidate]:
     """WITH_LINES: of the pass, where each of the author's lines is one of its; none where the computations are no pass."""
     found = list(_completions_of_pass(ctx, computations, lines))
-    return [c for c, has_sizes in found if has_sizes] or [c for c, _ in found]
+    best = [x for x in found if x.foreign == 0]
+    fit = [True] * len(best)
+    if not best:
+        fit = _fit(ctx, computations, found)
+        order = sorted(range(len(found)), key=lambda n: (not fit[n], found[n].foreign))
+        best, fit = [found[n] for n in order], [fit[n] for n in order]
+    less = [_less_copied(x) for x in best[:1] if x.has_copies]
+    candidates = [x.candidate for x in best]
+    return [*candidates, *less] if any(fit) else [*less, *candidates]
 
 
 def is_part_of_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
@@ -53,17 +67,54 @@ def is_part_of_pass(ctx: LoweringContext, computations: tuple[Computation, ...],
     return any(True for _ in _completions_of_pass(ctx, computations, lines))
 
 
-def _completions_of_pass(
-    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines
-) -> Iterator[tuple[Candidate, bool]]:
-    """Each with whether it has the author's sizes."""
+@dataclass(frozen=True)
+class _CompletedPass:
+    """A candidate with the author's lines among its own. `foreign`: how many of the author's sizes are not its own."""
+
+    candidate: Candidate
+    merged: tuple[tuple[PlacedLine, syntax.Line], ...]
+    foreign: int
+
+    @property
+    def has_copies(self) -> bool:
+        return any(isinstance(line, syntax.Move) and place.line is None for place, line in self.merged)
+
+
+def _completions_of_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[_CompletedPass]:
     for candidate in every_pass_candidate(ctx, computations) or one_pass_candidates(ctx, computations):
         slots, chosen, at = slots_of_lines(candidate.lines)
         written = parse_constraints(ctx.device, slots, lines)
         if written is not None:
-            merged = tuple(line for _, line in merged_lines(written.placement, chosen, at))
-            has_sizes = all(at[name] == size for name, size in written.fixed.items())
-            yield replace(candidate, make=lambda merged=merged: merged), has_sizes
+            merged = tuple(merged_lines(written.placement, chosen, at))
+            own = tuple(line for _, line in merged)
+            foreign = sum(at[name] != size for name, size in written.fixed.items())
+            yield _CompletedPass(replace(candidate, make=lambda own=own: own), merged, foreign)
+
+
+def _fit(ctx: LoweringContext, computations: tuple[Computation, ...], found: list[_CompletedPass]) -> list[bool]:
+    """Which of them fit the device with the author's sizes, as the model has it; all where there is no model."""
+    nest = found[0].candidate.template if found else None
+    if not isinstance(nest, PassModel):
+        return [True] * len(found)
+    own, extents = sample_sizes(ctx, computations)[-1]
+    tiles = [nest.with_sizes_of([line for _, line in x.merged], x.candidate.tile) for x in found]
+    return nest.fit(tiles, own | extents | nest.problem.sizes(own)).tolist()
+
+
+def _less_copied(x: _CompletedPass) -> Candidate:
+    """LESS_COPIED: instructions read where the tensors are, and those that load from copies go with these."""
+    out = []
+    for place, line in x.merged:
+        if place.line is None and isinstance(line, syntax.Move):
+            continue
+        if isinstance(line, syntax.Keep) and line.block and (place.line is None or not syntax.block_of(place.line)):
+            line = replace(line, block=_without_moves(line.block))
+        out.append(line)
+    return replace(x.candidate, make=lambda: tuple(out), about=f"{x.candidate.about} without copies", template=_less_copied)
+
+
+def _without_moves(lines: Lines) -> Lines:
+    return tuple(x for x in lines if not isinstance(x, syntax.Move))
 
 
 def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:

@@ -32,10 +32,10 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
     """Explicit lines for one launch: absent ones and `auto` filled in; the author's lines stay."""
     if is_all_open(lines):
         groups = (best_of_each_template_first(x) for x in candidate_groups(ctx, computations, lines or AUTO))
-        return _chosen(ctx, computations, chain(*groups, [Candidate(lambda: rule_lines(ctx, computations))]))
+        return _chosen(ctx, computations, chain(*groups), Candidate(lambda: rule_lines(ctx, computations)))
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
-        lines = _chosen(ctx, computations, chain(_completed(ctx, computations, lines), _plainly(ctx, computations, lines)))
+        lines = _chosen(ctx, computations, _completed(ctx, computations, lines), _plainly(ctx, computations, lines))
     out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in without_auto(lines)))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
@@ -49,21 +49,27 @@ def _completed(ctx: LoweringContext, computations: tuple[Computation, ...], line
         yield from some if some[0].template is not None else some[:2]  # what is written can always be done plainly
 
 
-def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[Candidate]:
+def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Candidate:
     """Only the author's lines, with a note on the first one that no candidate has a place for below those above it."""
-    for n, line in enumerate(lines):
-        upto = (*lines[: n + 1], syntax.AutoLine())
-        if isinstance(line, syntax.AutoLine) or can_complete(ctx, computations, upto):
-            continue
-        why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
-        where = f"line {line.span.line}, " if line.span is not None else ""
-        ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
-        break
-    yield Candidate(lambda: lines)
+
+    def noted() -> Lines:
+        for n, line in enumerate(lines):
+            upto = (*lines[: n + 1], syntax.AutoLine())
+            if isinstance(line, syntax.AutoLine) or can_complete(ctx, computations, upto):
+                continue
+            why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
+            where = f"line {line.span.line}, " if line.span is not None else ""
+            ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
+            break
+        return lines
+
+    return Candidate(noted, about="the author's lines alone")
 
 
-def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], candidates: Iterable[Candidate]) -> Lines:
-    chosen = ctx.attempts.choose(computations[-1].name, candidates)
+def _chosen(
+    ctx: LoweringContext, computations: tuple[Computation, ...], candidates: Iterable[Candidate], plain: Candidate
+) -> Lines:
+    chosen = ctx.attempts.choose(computations[-1].name, candidates, plain)
     if chosen.report is not None:
         ctx.choices.append(chosen.report())
     return chosen.lines

@@ -252,8 +252,9 @@ def _filled(line: syntax.Line, theirs: Sequence[syntax.Line]) -> syntax.Line:
         case syntax.Move(), syntax.Move() as move:  # with only a memory: layout, instruction and block of the candidate's
             plain = not line.modifiers and line.block is None and line.view is None
             return replace(move, span=line.span) if plain else replace(line, memory=move.memory)
-        case syntax.Keep(), syntax.Keep() as keep:
-            return replace(line, memory=keep.memory)
+        case syntax.Keep(), syntax.Keep() as keep:  # with only a memory: the block of the candidate's
+            plain = not line.modifiers and line.block is None
+            return replace(line, memory=keep.memory, block=keep.block if plain else line.block)
         case syntax.Compute(instr=syntax.Auto()), syntax.Compute() as compute:
             return replace(line, instr=compute.instr)
     return line

@@ -153,10 +153,13 @@ def extents_at(ctx: LoweringContext, computations: tuple[Computation, ...], size
 
 
 def rank_nest(
-    ctx: LoweringContext, at: Sizes, nest: NestModel, lines: Lines = AUTO, limit: float = np.inf
+    ctx: LoweringContext, at: Sizes, nest: NestModel, lines: Lines = AUTO, limit: float = np.inf, far_off: float = FAR_OFF
 ) -> RankedCandidates | None:
     """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
-    there are none within it."""
+    there are none within it.
+
+    far_off   times: as long as the best, that others may take
+    """
     sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]  # domains depend on the op's own sizes, too
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
@@ -175,7 +178,7 @@ def rank_nest(
     demand = nest.demand(t, columns(sizes[first:], len(shape)))
     found = cost(nest.machine, demand)
     largest = found.seconds[-1]
-    near = (largest <= min(limit, FAR_OFF * largest.min())) & np.isfinite(largest)
+    near = (largest <= min(limit, far_off * largest.min())) & np.isfinite(largest)
     if not near.any():
         return None
     far = np.where(near, 0.0, np.inf)
@@ -321,7 +324,7 @@ def _made(
         tile, cost = costs[r][i]
         about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
         report = partial(_report, launch, found, order, n)
-        out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report))
+        out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report, tile))
     return out
 
 

@@ -107,6 +107,7 @@ class Lowering:
         if self.holding and isinstance(error, HELD) and not isinstance(node, Materialise):
             return
         error.span = author_of(found, span)
+        error.noticed_at = found if error.span != found else None
         if found is not None and error.span != found and not error.note:
             error.note = f"below it comes `{found.source.line(found.line).strip()}`, which was filled in"
 

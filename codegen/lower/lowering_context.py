@@ -20,6 +20,7 @@ from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
 from ..plan.derived_names import tensor_of
 from ..schedule.build_tree import schedule_tree
+from ..schedule.candidate import Candidate
 from ..schedule.schedule_fallback import ScheduleAttempts
 from ..schedule.synthetic_spans import with_spans
 from .schedule_trace import ScheduleTrace
@@ -69,6 +70,7 @@ class LoweringContext:
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
     alternatives: list[Any] = field(default_factory=list)  # what was compared: the launches of one plan with those of another
     ranked_passes: dict[tuple[Computation, ...], Any] = field(default_factory=dict)  # the candidates of launches as one pass
+    whole_passes: dict[tuple[Computation, ...], list[Candidate]] = field(default_factory=dict)  # those that fit, slow ones too
     attempts: ScheduleAttempts = field(
         default_factory=ScheduleAttempts
     )  # the candidates left where a choice cannot be compiled

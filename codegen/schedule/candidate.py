@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...dsl import syntax
@@ -38,6 +38,7 @@ class Candidate:
     make      its lines, when they are wanted        about   tells it from the others, for people
     template  what made it: of several with one template the others often fail as the first does
     report    the choice for `explain`, if it is this one
+    tile      its sizes, by the names that the template has for them
     """
 
     make: Callable[[], Lines]
@@ -45,6 +46,7 @@ class Candidate:
     about: str = ""
     template: object = None
     report: Callable[[], Any] | None = None
+    tile: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def lines(self) -> Lines:

@@ -2,7 +2,10 @@
 
 A choice must compile, and the tests require it of the first (`MOST = 1`: the first choice, or its error). But an author without
 lines has no use for an error about lines: another choice is worth more. An error that the author's own lines cause is the same
-for all choices, so only a few are tried, and the first error is reported.
+for all choices, so only a few are tried.
+
+PLAIN_LAST   the last way that is tried is the plain one: only the author's lines, or the few rules where there are none.
+REPORTED     the first error that no line has a part in which the compiler filled in; where all have one, the first.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from ...dsl.errors import UserError
 from ..plan.derived_names import result_of
 from .candidate import Candidate
+from .synthetic_spans import concerns_filled_in
 
 MOST = 4  # compilations: of one program [limit]
 
@@ -26,29 +30,35 @@ class ScheduleAttempts:
 
     over: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    first: UserError | None = None
+    errors: list[UserError] = field(default_factory=list)
     lowered: str = ""
     chosen: dict[str, Candidate] = field(default_factory=dict)
 
-    def choose(self, launch: str, ways: Iterable[Candidate]) -> Candidate:
-        """The best way that was not passed over; the first error where none is left."""
-        found = next(islice(ways, self.over[launch], None), None)
+    def choose(self, launch: str, ways: Iterable[Candidate], plain: Candidate) -> Candidate:
+        """The best way that was not passed over, PLAIN_LAST; the error that is REPORTED where none is left."""
+        found = next(islice(chain(ways, [plain]), self.over[launch], None), None)
         if found is None:
-            assert self.first is not None
-            raise self.first
+            raise self._reported()
+        if self.over[launch] and self.over.total() + 1 >= MOST:
+            found = plain
         self.chosen[launch] = found
         return found
 
     def reject_current(self, error: UserError) -> None:
-        """Begins another attempt, after an error: without the way that it came from. Raises the first error where none is to
+        """Begins another attempt, after an error: without the way that it came from. Raises what is REPORTED where none is to
         blame, or enough were tried."""
-        self.first, again = self.first or error, self.first is error
+        again = any(x is error for x in self.errors)
+        self.errors += [] if again else [error]
         # What is found when all launches are there is blamed on each in turn, the last one first.
         blamed = self.lowered or min(reversed(self.chosen), key=lambda x: self.over[x], default="")
         if again or blamed not in self.chosen or self.over.total() + 1 >= MOST:
-            raise self.first from None
+            raise self._reported() from None
         about = self.chosen[blamed].about or "the first choice"
         self.notes.append(f"launch {result_of(blamed)}: {about} cannot be compiled ({error.id}), so the next way was taken")
         self.over[blamed] += 1
         self.lowered = ""
         self.chosen.clear()
+
+    def _reported(self) -> UserError:
+        """REPORTED"""
+        return next((x for x in self.errors if not concerns_filled_in(x)), self.errors[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...dsl import syntax
+from ...dsl.errors.base import UserError, UserErrors
 from ...dsl.source import Source, Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.print_node import format_node
@@ -30,6 +31,14 @@ def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
 def is_filled_in(span: Span | None) -> bool:
     """Whether the compiler filled the line in; a line without a place is none of the author's either."""
     return span is None or span.source.name.startswith(_FILLED_IN)
+
+
+def concerns_filled_in(error: UserError) -> bool:
+    """Whether a line that the compiler filled in has a part in a mistake: it is one of its places, or where it was noticed."""
+    if isinstance(error, UserErrors):
+        return all(map(concerns_filled_in, error.errors))
+    places = [error.span, error.noticed_at, *(x.span for x in error.labels)]
+    return any(is_filled_in(x) for x in places if x is not None)
 
 
 def names_instr(line: syntax.Line | None) -> bool:

@@ -63,6 +63,7 @@ class UserError(AndironError):
     span    the place in a text, or None
     note    the note beside the place
     labels  further places, each with a note
+    noticed_at  the line below `span` that was filled in, where the mistake was noticed there; or None
     """
 
     id: ClassVar[str] = "user-error"
@@ -82,6 +83,7 @@ class UserError(AndironError):
         self.note = note  # shown beside the caret
         self.labels = tuple(labels)
         self.help = help
+        self.noticed_at: Span | None = None
 
     def __str__(self) -> str:
         return render(self)

@@ -26,7 +26,7 @@ BOUNDED_FEATURES accumulators are as many registers. Heads, rows and keys may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -65,6 +65,8 @@ class LanePass(PassModel):
     """A pass by scalars (a `NestModel`). `staged`: the operands of both products that are in memory, those with rows first."""
 
     staged: tuple[StagedOperand, ...]
+
+    loops = ("bk", "bt")
 
     def __str__(self) -> str:
         return "scalars"
@@ -170,6 +172,11 @@ class LanePass(PassModel):
         operand = (t["rows"] + 1) * self.vector * max(s.access.dtype.bytes for s in self.staged) / word
         beside = np.maximum(each * scores, each * sum(values)) + operand
         return np.ceil(t["rows"] * (self._part(t, self.widths[1]) * held + RUNNING) + each * scores + beside + SPARE)
+
+    def fit(self, tiles: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> np.ndarray:
+        """A_ROW_FOR_LANES: a warp has as many rows as its lanes."""
+        mine = [x["wi"] * x["share"] == x["rows"] * self.machine.lanes for x in tiles]
+        return super().fit(tiles, sizes) & np.array(mine)
 
     # ------------------------------------------------------------ lines
 

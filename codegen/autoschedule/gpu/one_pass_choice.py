@@ -52,9 +52,13 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Ra
 
 
 def every_pass_candidate(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
-    """The candidates of the pass, also those that are not among the best: an author may have written their sizes."""
-    ranked = rank_pass(ctx, computations)
-    return every_candidate(ranked, computations[-1].targets[0]) if ranked is not None else []
+    """The candidates of the pass that fit, also those that are slow: an author may have written their sizes. An author may also
+    write the lines of a pass where rows may be few (MANY_ROWS): it is right for those, too."""
+    if computations not in ctx.whole_passes:
+        nest = pass_nest(ctx, computations)
+        ranked = rank_nest(ctx, sample_sizes(ctx, computations), nest, far_off=np.inf) if nest is not None else None
+        ctx.whole_passes[computations] = every_candidate(ranked, computations[-1].targets[0]) if ranked is not None else []
+    return ctx.whole_passes[computations]
 
 
 def pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:

@@ -17,6 +17,8 @@ from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
+from ...schedule.build_tree import constant_size
+from ...schedule.build_tree import modifier as modifier_of
 from ..access_model import AccessModel, AccessProblem, operations
 from ..constraints import Slot
 from ..line_builders import modifier, tile_text
@@ -25,7 +27,7 @@ from ..one_pass.combined_parts import AT_ONCE
 from ..one_pass.find_pass import OnePass, name_of
 from ..one_pass.visited_tiles import visited_tiles
 from ..tile_space import Tiles, ceil_div, useful_share
-from .cost import ResourceUse, TileTraffic
+from .cost import ResourceUse, TileTraffic, resident_blocks
 from .operand_layouts import StagedOperand
 from .split_reductions import with_splits
 
@@ -33,6 +35,7 @@ RUNNING = 7  # registers: for a row, of a pass: both statistics as results and b
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
 # keys: of a part, where an open number of rows is small [estimate; test_few_rows_have_parts]
 OPEN_PART = 512
+MANY_KEYS = 1 << 16  # keys: of a tile that has all of them, where their number is open [estimate; test_what_is_left_of_a_pass]
 PARTS = (64, 128, 256, 512, 1024, 2048, 4096)  # keys: of a part [tried; test_sizes_tried_for_parts]
 
 
@@ -59,6 +62,7 @@ class PassModel:
 
     name = "one pass"
     slots = (Slot("pass", syntax.Tile),)
+    loops = ("bt",)  # what candidates call the keys of each loop over them, outer ones first
 
     @property
     def problem(self) -> AccessProblem:
@@ -120,6 +124,38 @@ class PassModel:
 
     def least(self, sizes: dict[str, int]) -> float:
         return self.machine.launch
+
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
+        """What candidates ask for those extents, and values of the op's sizes."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ an author's sizes
+
+    def with_sizes_of(self, lines: Sequence[syntax.Line], tile: Mapping[str, int]) -> dict[str, int]:
+        """A candidate's tile with the sizes that lines have: its own, some with an author's numbers."""
+        out, loops = dict(tile), list(self.loops)
+        levels = {self.machine.outer.name: {self.row: "bi", self.found.key: "part"}, self.machine.group.name: {self.row: "wi"}}
+        for x in lines:
+            if not isinstance(x, syntax.Tile):
+                continue
+            names = levels.get(x.level or "", {})
+            if x.level is None and modifier_of(x, "online") is not None and loops:
+                names = {self.found.key: loops.pop(0)}
+                pipeline = modifier_of(x, "pipeline")
+                if names[self.found.key] == self.loops[0]:
+                    out["stages"] = (constant_size(pipeline.values[0]) or 1) if pipeline is not None and pipeline.values else 1
+            out |= {names[a.index]: n for a in x.axes if a.index in names and (n := constant_size(a.size))}
+        whole = int(min(self.most[self.found.key], MANY_KEYS))
+        for inner in loops:  # one loop is for both, and none has all keys
+            out[inner] = out[self.loops[0]] if len(loops) < len(self.loops) else whole
+        return out
+
+    def fit(self, tiles: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> np.ndarray:
+        """Which of the tiles the machine has room for, as the model has it."""
+        t = {name: np.array([x[name] for x in tiles], float) for name in tiles[0]}
+        t["bi"] = np.ceil(t["bi"] / t["wi"]) * t["wi"]
+        demand = self.demand(t, sizes)
+        return resident_blocks(self.machine, demand.groups, demand.registers, demand.staged) > 0
 
     @cached_property
     def score_operations(self) -> int:
