@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
-from ..schedule.build_tree import constant_size
+from ..schedule.build_tree import constant_size, modifier
 from ..schedule.line_modifiers import asks_for_registers
 from .line_builders import tile_text
 
@@ -153,7 +153,9 @@ def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], Named,
                 at |= {f"{n} {a.index}": constant_size(a.size) or 1 for a in line.axes}
                 strided = tuple(a.index for a in line.axes if a.every is not None)
                 axes = tuple((a.index, f"{n} {a.index}") for a in line.axes)
-                slot = replace(slot, level=line.level, axes=axes, strided=strided)
+                over_keys = line.level is None and modifier(line, "online") is not None  # the loop that makes it one pass
+                first = over_keys and not any(s.needed and s.kind is syntax.Tile for s in slots)
+                slot = replace(slot, level=line.level, axes=axes, strided=strided, needed=first)
             case syntax.Move() | syntax.Keep():
                 slot = replace(slot, level=line.memory, about=syntax.tensors_of(line))
             case syntax.Fuse():  # lines below speak of what it makes

@@ -7,14 +7,15 @@ FILLED         a staged copy is padded, so reads of it need no guard. The except
 
 from __future__ import annotations
 
+from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, transform
-from ..ir.schedule_tree import fragment_of
+from ..ir.schedule_tree import Node, fragment_of
 from ..plan.computations import plain_index
-from ..plan.derived_names import tensor_of
+from ..plan.derived_names import result_of, tensor_of
 from ..plan.name_factors import holds_between
 from .leaves.fragment_fit import coordinates_in, same_fragment, shown_fragment
 from .lowering_context import LoweringContext
@@ -85,18 +86,34 @@ def _path(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[
         coords.append(focus.element[0])
         extents.append(focus.element[1])
     shape = tuple(extents)
+    first = ctx.first_uses.setdefault(view.buffer, tuple(ctx.lines_above))
     known = ctx.cells.setdefault(view.buffer, shape)
     if known != shape:
-        raise RegisterMismatch(
-            f"`{tensor}` has two register layouts: {_times(known)} here, {_times(shape)} at its other use",
-            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
-        )
+        message = f"`{tensor}` has two register layouts: {_times(shape)} here, {_times(known)} at its other use"
+        raise _unlike(ctx, tensor, first, message, _times(shape), _times(known))
     if ctx.owners.setdefault(view.buffer, tuple(owners)) != tuple(owners):
-        raise RegisterMismatch(
-            f"`{tensor}` is held in registers, and a unit has other elements of it here than there",
-            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
-        )
+        message = f"`{tensor}` is held in registers, and a unit has other elements of it here than there"
+        raise _unlike(ctx, tensor, first, message, "one way", "another way")
     return tuple(coords)
+
+
+def _unlike(
+    ctx: LoweringContext, tensor: str, first: tuple[Node, ...], message: str, here: str, there: str
+) -> RegisterMismatch:
+    """The error at the first line above this use that is not above the `first` one, and the other way round; where the same
+    lines are above both, at the one that holds the tensor."""
+    now, then = ([x.span for x in nodes if x.span is not None] for nodes in (ctx.lines_above, first))
+    at, other = (next((x for x in mine if x not in others), None) for mine, others in ((now, then), (then, now)))
+    labels: list[Label] = []
+    if at is None and other is None:
+        at = next((x.span for x in reversed(ctx.lines_above) if result_of(tensor) in x.tensors), None)
+        here = f"by the lines below it is computed as {there}, and read as {here}"
+    elif at is not None or then:
+        other = other or then[-1]
+        labels, here = [Label(other, f"{there} by this line")], f"{here} by this line"
+    at = at or (now[-1] if now else None)
+    way = "the lines below must spread it alike wherever it is used; or hold it in a memory that units share"
+    return RegisterMismatch(message, at, note=here, labels=[x for x in labels if x.span != at], help=way)
 
 
 def _in_other_fragment(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[Expr, ...] | None:

@@ -88,12 +88,14 @@ class Lowering:
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:
         """What the node, and those below it, do to the focus, as statements."""
         self.ctx.trace.enter(self.ctx, focus, node)
+        self.ctx.lines_above.append(node)
         try:
             return self._lower(focus, node)
         except UserError as error:
             self._attribute_error(error, node)
             raise
         finally:
+            self.ctx.lines_above.pop()
             self.ctx.trace.leave()
 
     def _attribute_error(self, error: UserError, node: Node) -> None:

@@ -52,6 +52,8 @@ class LoweringContext:
     launches: list[Launch] = field(default_factory=list)
     cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
     owners: dict[str, tuple[object, ...]] = field(default_factory=dict)  # buffer in registers -> which unit has what of it
+    first_uses: dict[str, tuple[Node, ...]] = field(default_factory=dict)  # buffer in registers -> what is above its first use
+    lines_above: list[Node] = field(default_factory=list)  # what is being lowered, and the lines above it, outer ones first
     # buffer in registers that a fragment lays out -> the tiles that number registers, (index, extent, stride) of each, and the
     # units that tiles were dealt to, (index, unit, digit, stride)
     register_tiles: dict[str, tuple[tuple, tuple]] = field(default_factory=dict)

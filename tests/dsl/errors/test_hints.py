@@ -94,8 +94,11 @@ def test_raster_says_first_that_the_level_has_none(axes):
 def test_registers_of_two_layouts_are_named_as_the_author_does():
     text = "op f[M, N](X: f32[M, N]) -> (Y: f32[M], y: f32[M]):\n    Y[i] = sum(j) X[i, j]\n    y[i] = max(j) X[i, j]\n"
     text += "schedule s for f:\n    tile i: 6\n    keep Y in register:\n        tile i: 3\n        compute\n    compute\n"
-    with pytest.raises(UserError, match="`Y` has two register layouts: 6 here, 2 x 3 at its other use"):
+    with pytest.raises(UserError, match="`Y` has two register layouts: 2 x 3 here, 6 at its other use") as found:
         andiron.compile(text, schedule="s", target="cuda:sm_80")
+    assert found.value.span is not None
+    assert found.value.span.text == "tile i: 3"  # not the `compute` that both are above
+    assert [(x.span.line, x.span.text, x.note) for x in found.value.labels] == [(9, "compute", "6 by this line")]
 
 
 @pytest.mark.parametrize(
