@@ -15,8 +15,9 @@ added twice, or never, gives another polynomial, and neither rounding, cancellat
 EXPONENTS   exp(a + b) = exp(a) exp(b), so what is multiplied by a correction equals what was computed at once. The exponents
          of an element of order q count modulo q. So each value is a random element of that field as well, and exp makes a
          power with it (Mirage, OSDI 2025, verifies programs with one exponential in this way). The results of exp have no
-         exponent: an exp of them is a random function again. Infinities absorb finite values in sums, exp(-inf) is 0, and
-         elements that are no constants are finite.
+         exponent: an exp of them is a random function again.
+
+SPECIAL  Infinities and NaN are those of numbers, since rows of which nothing counts are made of them (`special_values`).
 
 ROOTS    Modulo a prime p of the form 4 n + 3, x to the power of (p + 1) / 4 is a root of each square x. As a power it is taken
          of each factor of a product, so what a root corrects equals what was computed at once. No more than two elements have
@@ -28,7 +29,6 @@ CHOSEN   A choice by data, as in argmax, compares numbers that accompany the fie
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -40,39 +40,34 @@ from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES, DType
 from ...dsl.values import COMPARISONS
 from ..interpret.domain import Array
+from .field_arithmetic import (
+    INFINITE,
+    LANES,
+    VALUE,
+    P,
+    Q,
+    exponents_of,
+    field_element,
+    field_function,
+    is_constant,
+    made,
+    mixed,
+)
+from .special_values import compared, with_special_values
 
-# prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1;
-# squares have the order Q = (P - 1) / 2 [fact: arithmetic]
-Q = 15 * (1 << 26) + 23
-P = 2 * Q + 1  # prime: the elements are counted modulo it [fact: arithmetic]
 # field elements: of order Q, of which exp and exp2 make powers [fact: arithmetic]
 _BASES = {"exp": 4, "exp2": 9}
-_LANES = 2  # elements: of the field for each value, so that a false match is unlikely [fact: probability]
 # values: the work that one operation counts for, besides its values [estimate;
 # test_an_operation_costs_as_much_as_some_hundred_values]
 _CALL = 200
-_TYPE = np.dtype([("at", np.int64, (_LANES,)), ("ex", np.int64, (_LANES,)), ("num", np.float64)])
-_INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
-_OTHER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
 # field element: that a reduction multiplies by, arbitrary [fact: marker]
 _SCALE = {"max": 0x3C6EF372, "min": 0x1A541FF5, "or": 0x510E527F, "and": 0x1F83D9AB}
-_IDENTITY = {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}  # for all types the same
+_IDENTITY = {"or": 0, "and": 1, "max": P - INFINITE, "min": INFINITE}  # for all types the same
 # What max and min of some type begin with: their results are the other operand.
 _LOWEST = (float("-inf"), -8, -(1 << 7), -(1 << 15), -(1 << 31), -(1 << 63))
 _HIGHEST = (float("inf"), 7, (1 << 7) - 1, 255, (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1)
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 _OF_CONSTANTS = ("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "abs", "floor", "ceil", "round", "trunc")
-
-
-@lru_cache(maxsize=4096)
-def field_element(value: int | float | bool, p: int = P) -> int:
-    """A number of the language in the field of p elements."""
-    if value != value:
-        return _OTHER
-    if value in (float("inf"), float("-inf")):
-        return _INFINITE if value > 0 else p - _INFINITE
-    exact = Fraction(value)
-    return exact.numerator % p * pow(exact.denominator, -1, p) % p
 
 
 class ValueBudgetExceeded(Exception):
@@ -115,9 +110,9 @@ class FieldDomain:
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
         self.visit(prod(shape))
-        out = np.empty(shape, _TYPE)
-        out["at"] = self.rng.integers(2, P, (*shape, _LANES))
-        out["ex"] = _exponents(out["at"])
+        out = np.empty(shape, VALUE)
+        out["at"] = self.rng.integers(2, P, (*shape, LANES))
+        out["ex"] = exponents_of(out["at"])
         out["num"] = np.nan
         if self.chooses:
             low, high = (0, 2) if dtype.kind == "bool" else (1 if dtype.kind == "uint" else -60, 61)
@@ -127,7 +122,7 @@ class FieldDomain:
     # ------------------------------------------------------------ storage
 
     def storage(self, dtype: DType) -> np.dtype:
-        return _TYPE
+        return VALUE
 
     def poison(self, dtype: DType, count: int) -> Array:
         out = self.inputs(dtype, (count,))
@@ -140,13 +135,13 @@ class FieldDomain:
     # ------------------------------------------------------------ values
 
     def constant(self, value: int | float | bool, dtype: DType) -> Array:
-        out = np.empty((), _TYPE)
+        out = np.empty((), VALUE)
         out["at"], out["ex"], out["num"] = field_element(value), field_element(value, Q), float(value)
         return out
 
     def number(self, index: Any, dtype: DType) -> Array:
         whole = np.asarray(index, np.int64)
-        out = np.empty(whole.shape, _TYPE)
+        out = np.empty(whole.shape, VALUE)
         out["at"], out["ex"], out["num"] = (whole % P)[..., None], (whole % Q)[..., None], whole
         return out
 
@@ -162,23 +157,10 @@ class FieldDomain:
         self.spend(max(a.size for a in args) + _CALL)
         if fn == "where":
             return self._where(*args)
-        known: Any = True
-        for a in args:
-            known = known & ~np.isnan(a["num"])
-        num = np.full(np.shape(known), np.nan)
-        if np.any(known):
-            with np.errstate(all="ignore"):
-                num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
-            num = np.where(known, num, np.nan)
-        if fn in _SCALE:
-            return self._extreme(fn, args[0], args[1], num, dtype)
-        if fn in _BASES:
-            return self._power(fn, args[0], num)
-        exact = _field(fn, [a["at"] for a in args], P)
-        if exact is None:
-            return self._function(fn, args, num)
-        out = _made(exact, num, _if_all(args, _field(fn, [a["ex"] for a in args], Q)) if self.powers else -1)
-        return _absorbed(fn, args, out) if self.powers and fn in ("add", "sub") else out
+        if fn == "fma":  # an infinity may be the product, or what is added
+            product = self._value("mul", args[:2], dtype)
+            return self._value("add", (product, args[2]), dtype)
+        return self._value(fn, args, dtype)
 
     def choice(self, x: Array) -> np.ndarray:
         """What is read of an instruction's operand: all that a choice by data may want."""
@@ -206,18 +188,36 @@ class FieldDomain:
 
     # ------------------------------------------------------------ functions
 
+    def _value(self, fn: str, args: tuple[Array, ...], dtype: DType) -> Array:
+        known: Any = True
+        for a in args:
+            known = known & ~np.isnan(a["num"])
+        num = np.full(np.shape(known), np.nan)
+        if np.any(known):
+            with np.errstate(all="ignore"):
+                num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
+            num = np.where(known, num, np.nan)
+        if fn in _SCALE:
+            out = self._extreme(fn, args[0], args[1], num, dtype)
+        elif fn in _BASES:
+            out = self._power(fn, args[0], num)
+        elif (exact := field_function(fn, [a["at"] for a in args], P)) is not None:
+            exponents = _if_all(args, field_function(fn, [a["ex"] for a in args], Q)) if self.powers else -1
+            out = made(exact, num, exponents)
+        else:
+            out = self._function(fn, args, num)
+        return with_special_values(fn, args, out) if dtype.kind == "float" else out
+
     def _power(self, fn: str, x: Array, num: np.ndarray) -> Array:
         """EXPONENTS"""
         out = self._function(fn, (x,), num)
         some = (x["ex"] >= 0).all(-1)
-        made, square, left = np.ones_like(x["ex"]), _BASES[fn], np.maximum(x["ex"], 0)
+        power, square, left = np.ones_like(x["ex"]), _BASES[fn], np.maximum(x["ex"], 0)
         while left.any():
-            made = np.where(left & 1, made * square % P, made)
+            power = np.where(left & 1, power * square % P, power)
             square, left = square * square % P, left >> 1
-        out["at"] = np.where(some[..., None], made, out["at"])
+        out["at"] = np.where(some[..., None], power, out["at"])
         out["ex"] = np.where(some[..., None], -1, out["ex"])
-        none = x["num"] == -np.inf
-        out["at"][none], out["ex"][none], out["num"][none] = 0, 0, 0
         return out
 
     def _where(self, cond: Array, one: Array, other: Array) -> Array:
@@ -236,7 +236,7 @@ class FieldDomain:
         if self.powers:
             e, f = (a["ex"] - first) % Q, (b["ex"] - first) % Q
             exponents = _if_all((a, b), (first + e + f + e * f % Q * _SCALE[fn]) % Q)
-        out = _made((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
+        out = made((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
         mine, theirs = (_rank(x, _neutral(fn, dtype)) for x in (a, b))
         out[mine > 0], out[theirs > 0] = b[mine > 0], a[theirs > 0]
         both = (mine > 0) & (theirs > 0)
@@ -245,77 +245,25 @@ class FieldDomain:
 
     def _function(self, fn: str, args: tuple[Array, ...], num: Array) -> Array:
         """A random function of this name; of constants, where it is one of whole numbers or says what is true, itself."""
+        known: Any = False
         if fn in COMPARISONS:
-            num = _compared(fn, args, num)
+            num, known = compared(fn, args, num)
         if fn in ("gt", "ge"):
             fn, args = ("lt" if fn == "gt" else "le"), args[::-1]
         at: Any = np.uint64(crc32(fn.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-        constant: Any = True
+        constants: Any = True
         for a in args:
-            at = _mixed(at ^ (a["at"].astype(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
-            constant = constant & _constant(a)
-        if fn in COMPARISONS:
-            constant = constant | _with_infinity(args)
+            at = mixed(at ^ (a["at"].astype(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
+            constants = constants & is_constant(a)
+        known = known | constants
         at = (at % np.uint64(P)).astype(np.int64)
-        exponents: Any = _exponents(at) if self.powers else -1
+        exponents: Any = exponents_of(at) if self.powers else -1
         if fn in (*_OF_CONSTANTS, "integer", "nonzero"):
             number = np.where(np.isfinite(num) & (np.abs(num) < 2**53), num, 0)
-            exact = constant & np.isfinite(num) & (np.trunc(number) == number)
+            exact = known & np.isfinite(num) & (np.trunc(number) == number)
             whole, exact = number.astype(np.int64)[..., None], np.asarray(exact)[..., None]
             at, exponents = np.where(exact, whole % P, at), np.where(exact, whole % Q, exponents)
-        return _made(at, num, exponents)
-
-
-def _field(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
-    match fn:
-        case "add":
-            return (x[0] + x[1]) % p
-        case "sub":
-            return (x[0] - x[1]) % p
-        case "mul":
-            return x[0] * x[1] % p
-        case "fma":
-            return (x[0] * x[1] + x[2]) % p
-        case "neg":
-            return -x[0] % p
-        case "div" | "divide_by":
-            return x[0] * _inverse(x[1], p) % p
-        case "reciprocal":
-            return _inverse(x[0], p)
-        case "sqrt":
-            return _root(x[0], p)
-        case "rsqrt":
-            return _inverse(_root(x[0], p), p)
-    return None
-
-
-def _inverse(x: np.ndarray, p: int) -> np.ndarray:
-    """Of 0 it is 0."""
-    return _raised(x, p - 2, p)
-
-
-def _root(x: np.ndarray, p: int) -> np.ndarray:
-    """ROOTS"""
-    return _raised(x, (p + 1) // 4, p)
-
-
-def _raised(x: np.ndarray, power: int, p: int) -> np.ndarray:
-    out = np.ones_like(x)
-    while power:
-        if power & 1:
-            out = out * x % p
-        x, power = x * x % p, power >> 1
-    return out
-
-
-def _exponents(at: np.ndarray) -> np.ndarray:
-    """Elements of the other field that go along with those of the first, at random."""
-    return (_mixed(at.astype(np.uint64)) % np.uint64(Q)).astype(np.int64)
-
-
-def _constant(x: Array) -> np.ndarray:
-    """Constants have one element twice."""
-    return (x["at"] == x["at"][..., :1]).all(-1)
+        return made(at, num, exponents)
 
 
 def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:
@@ -324,50 +272,6 @@ def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:
     for a in args:
         some = some & (a["ex"] >= 0)
     return np.where(some, exponents, -1)
-
-
-def _with_infinity(args: tuple[Array, ...]) -> np.ndarray:
-    """Where one of two arguments is infinite, and the other one is no number that is known: it is finite (EXPONENTS)."""
-    mine, theirs = (np.isinf(a["num"]) for a in args)
-    unknown, its = (np.isnan(a["num"]) & (a["at"] != _OTHER).any(-1) for a in args)
-    return (mine & its) | (theirs & unknown)
-
-
-def _absorbed(fn: str, args: tuple[Array, ...], out: Array) -> Array:
-    """A sum with an infinity is that infinity."""
-    if not (some := _with_infinity(args)).any():
-        return out
-    mine, its = (np.where(np.isinf(a["num"]), a["num"], 0.0) for a in args)
-    total = np.broadcast_to(mine - its if fn == "sub" else mine + its, out.shape)
-    for sign in (1, -1):
-        here = some & (total == sign * np.inf)
-        out["at"][here], out["num"][here] = field_element(sign * np.inf), sign * np.inf
-        out["ex"][here] = field_element(sign * np.inf, Q)
-    return out
-
-
-def _compared(fn: str, args: tuple[Array, ...], num: np.ndarray) -> np.ndarray:
-    """What a comparison says, also of an infinity and what is finite."""
-    some = _with_infinity(args)
-    if not some.any():
-        return num
-    finite = tuple(np.where(np.isnan(a["num"]), 0.0, a["num"]) for a in args)
-    return np.where(some, apply(fn, finite, TYPES["bool"]), num)
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
-
-
-def _made(at: np.ndarray, num: Any, exponents: Any) -> Array:
-    shape = np.broadcast_shapes(at.shape[:-1], np.shape(num))
-    out = np.empty(shape, _TYPE)
-    out["at"], out["ex"], out["num"] = at, exponents, num
-    return out
 
 
 @lru_cache(maxsize=64)

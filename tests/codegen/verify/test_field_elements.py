@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.field_elements import FieldDomain, P, field_element
+from andiron.codegen.verify.field_arithmetic import P, field_element
+from andiron.codegen.verify.field_elements import FieldDomain
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.numerics import identity
@@ -163,3 +164,49 @@ def test_an_extreme_of_constants(kind: str, value: str) -> None:
     op = specialise(module.ops["o"], {"M": 1})
     program = compile_program(module, op, None, module.device("cpu:generic")).program
     check_once(program, op, {}, {"core": 1})
+
+
+def test_infinities_and_nan_are_those_of_numbers() -> None:
+    d = FieldDomain()
+    a, zero, one = d.inputs(F32, (5,)), d.constant(0, F32), d.constant(1, F32)
+    high, low, nan = (d.constant(float(x), F32) for x in ("inf", "-inf", "nan"))
+
+    def is_(expected: Any, fn: str, *args: Any) -> bool:
+        return bool(d.same(d.apply(fn, args, F32), np.broadcast_to(expected, (5,))).all())
+
+    for fn, *args in (
+        ("sub", low, low), ("add", low, high), ("mul", low, zero), ("div", zero, zero), ("add", a, nan), ("mul", nan, zero),
+        ("max", a, nan), ("exp", nan), ("tanh", nan), ("fma", low, zero, a),
+    ):  # fmt: skip
+        assert is_(nan, fn, *args), (fn, args)
+    for fn, *args in (
+        ("add", low, low),
+        ("mul", low, d.constant(2, F32)),
+        ("fma", one, low, a),
+        ("log", zero),
+        ("sub", a, high),
+    ):
+        assert is_(low, fn, *args), (fn, args)
+    for fn, *args in (("exp", low), ("div", one, high), ("exp", d.apply("sub", (low, a), F32))):
+        assert is_(zero, fn, *args), (fn, args)
+    assert is_(one, "where", d.apply("ne", (nan, a), BOOL), one, zero)
+    assert is_(zero, "where", d.apply("ge", (nan, nan), BOOL), one, zero)
+    nothing = d.apply("mul", (zero, d.apply("exp", (a,), F32)), F32)  # a partial result, corrected
+    assert is_(nan, "div", nothing, zero)
+    assert not is_(nan, "add", a, a)
+
+
+def test_an_infinite_extreme_counts_its_parts() -> None:
+    d = FieldDomain()
+    a, high = d.inputs(F32, (5,)), d.constant(float("inf"), F32)
+    once, twice = d.apply("max", (a, high), F32), d.apply("max", (d.apply("max", (a, high), F32), a), F32)
+    assert not d.same(once, twice).any()
+    assert d.same(d.apply("sub", (once, high), F32), d.constant(float("nan"), F32)).all()
+    assert d.same(d.apply("exp", (d.apply("sub", (a, once), F32),), F32), d.constant(0, F32)).all()
+
+
+def test_numbers_that_overflow_count_on() -> None:
+    d = FieldDomain()
+    big, x = d.constant(1e200, F32), d.inputs(F32, (5,))
+    one = d.apply("mul", (d.apply("mul", (big, big), F32), x), F32)
+    assert d.same(one, d.apply("mul", (d.apply("mul", (x, big), F32), big), F32)).all()

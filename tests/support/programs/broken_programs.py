@@ -24,6 +24,11 @@ op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
 op scaled[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
     s[m] = sum(n) X[m, n]
     Y[m, n] = X[m, n] / s[m]
+
+op masked[M, N](X: f32[M, N]) -> (Y: f32[M]):
+    x[m, n] = where(n >= 3*m, X[m, n], -inf)
+    a[m] = max(n) x[m, n]
+    Y[m] = sum(n) exp(x[m, n] - a[m])
 """
 ).ops
 
@@ -187,12 +192,59 @@ launch scaled_Y over core core < cores:
         for m in 0 .. M:
             Y[m, n] = X[m, n] / s[m]
 """
+# In parts, with running values (`online`). No element of some rows counts: they are no numbers.
+CPU_MASKED = """\
+program masked(M, N) on cpu:avx2
+finite core: cores
+input X: f32[M, N] in dram of socket strides (N, 1) size M*N
+output Y: f32[M] in dram of socket strides (1) size M
+workspace a_parts: f32[max(1, (N + 3)/4), M] in dram of socket strides (M, 1) size M*max(1, (N + 3)/4)
+workspace b_parts: f32[max(1, (N + 3)/4), M] in dram of socket strides (M, 1) size M*max(1, (N + 3)/4)
+
+launch split over core core < cores:
+    for tile in core .. max(1, (N + 3)/4) step cores:
+        for m in 0 .. M:
+            alloc a: f32[] in register of lane size 1:
+                alloc b: f32[] in register of lane size 1:
+                    alloc x: f32[] in register of lane size 1:
+                        alloc before: f32[] in register of lane size 1:
+                            alloc now: f32[] in register of lane size 1:
+                                a[] = -inf
+                                b[] = 0.0
+                                for n in 0 .. min(4, N - 4*tile):
+                                    x[] = where(i64<4*tile + n> >= i64<3*m>, X[m, 4*tile + n], -inf)
+                                    before[] = a[]
+                                    a[] = max(a[], x[])
+                                    now[] = where(a[] == -inf, 0.0, a[])
+                                    b[] = b[] * exp(before[] - now[])
+                                    b[] = b[] + exp(x[] - now[])
+                                a_parts[tile, m] = a[]
+                                b_parts[tile, m] = b[]
+
+launch combined over core core < cores:
+    for m in core .. M step cores:
+        alloc a: f32[] in register of lane size 1:
+            alloc b: f32[] in register of lane size 1:
+                a[] = -inf
+                for part in 0 .. max(1, (N + 3)/4):
+                    a[] = max(a[], a_parts[part, m])
+                b[] = 0.0
+                for part in 0 .. max(1, (N + 3)/4):
+                    b[] = fma(b_parts[part, m], exp(a_parts[part, m] - where(a[] == -inf, 0.0, a[])), b[])
+                Y[m] = (where(a[] == -inf, nan, b[]) if N >= 1 else b[])
+"""
 PROGRAMS = {
     "cpu split": CPU_SPLIT, "cpu atomic": CPU_ATOMIC, "cpu staged": CPU_STAGED, "cpu scaled": CPU_SCALED,
     "gpu atomic": GPU_ATOMIC, "gpu staged": GPU_STAGED, "gpu scaled": GPU_SCALED,
+    "cpu masked": CPU_MASKED,
 }  # fmt: skip
 SIZES = {
-    "cpu": {"total": {"M": 9, "N": 14}, "gemm": {"M": 4, "N": 9, "K": 6}, "scaled": {"M": 4, "N": 5}},
+    "cpu": {
+        "total": {"M": 9, "N": 14},
+        "gemm": {"M": 4, "N": 9, "K": 6},
+        "scaled": {"M": 4, "N": 5},
+        "masked": {"M": 4, "N": 9},
+    },
     "gpu": {"total": {"M": 3, "N": 75}, "gemm": {"M": 9, "N": 11, "K": 6}, "scaled": {"M": 2, "N": 75}},
 }
 
@@ -242,6 +294,7 @@ def readers_first(text: str) -> str:
 ONCE = {"not-once"}
 EARLY = {"uninitialised", "not-once"}
 NEVER = {"never-written", "not-once"}
+PARTS_OF_B = "b[] = 0.0\n                for part in 0 .. max(1, (N + 3)/4)"
 Mutation = tuple[str, Callable[[str], str], set[str]]
 MUTATIONS: dict[str, list[Mutation]] = {
     "a lost barrier": [
@@ -316,6 +369,24 @@ MUTATIONS: dict[str, list[Mutation]] = {
         ("cpu atomic", lambda t: replaced(t, "core .. M step", "core .. M - 1 step"), {"never-written", *EARLY}),
         ("gpu staged", lambda t: without(t, "c[] = 0.0"), EARLY),
         ("gpu atomic", lambda t: replaced(t, "thread < M", "thread + 1 < M"), {"never-written", *EARLY}),
+    ],
+    "a lost correction": [
+        ("cpu masked", lambda t: without(t, "b[] = b[] *"), ONCE),
+        ("cpu masked", lambda t: replaced(t, "exp(before[] - now[])", "exp(now[] - before[])"), ONCE),
+        ("cpu masked", lambda t: replaced(t, "exp(a_parts[part, m] - where(a[] == -inf, 0.0, a[]))", "1.0"), ONCE),
+    ],
+    "a lost part of a pass": [
+        ("cpu masked", lambda t: replaced(t, PARTS_OF_B, PARTS_OF_B.replace("0 ..", "1 ..")), ONCE),
+        ("cpu masked", lambda t: replaced(t, PARTS_OF_B, PARTS_OF_B.replace("N + 3", "N")), ONCE),
+        ("cpu masked", lambda t: replaced(t, "X[m, 4*tile + n], -inf)", "-inf, -inf)"), ONCE),
+    ],
+    "a part of a pass that counts twice": [
+        ("cpu masked", lambda t: twice(t, "b[] = fma("), ONCE),
+        ("cpu masked", lambda t: twice(t, "a[] = max(a[], a_parts"), ONCE),
+        ("cpu masked", lambda t: twice(t, "b[] = b[] + exp"), ONCE),
+    ],
+    "a row in which nothing counts, that gets a number": [
+        ("cpu masked", lambda t: replaced(t, "(where(a[] == -inf, nan, b[]) if N >= 1 else b[])", "b[]"), ONCE),
     ],
 }  # fmt: skip
 CASES = [(name, *m) for name, all_of in MUTATIONS.items() for m in all_of]

@@ -1,0 +1,102 @@
+"""A value that counts, as an array: two elements of a prime field, those of a second one for exponents, and a number.
+
+The functions of the first field are those of the second too, modulo another prime. What they mean: `field_elements`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..interpret.domain import Array
+
+# prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1;
+# squares have the order Q = (P - 1) / 2 [fact: arithmetic]
+Q = 15 * (1 << 26) + 23
+P = 2 * Q + 1  # prime: the elements are counted modulo it [fact: arithmetic]
+LANES = 2  # elements: of the field for each value, so that a false match is unlikely [fact: probability]
+# `at`: two elements; `ex`: two exponents, -1 for none; `num`: a number that goes along, NaN for none
+VALUE = np.dtype([("at", np.int64, (LANES,)), ("ex", np.int64, (LANES,)), ("num", np.float64)])
+INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
+NO_NUMBER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
+
+
+@lru_cache(maxsize=4096)
+def field_element(value: int | float | bool, p: int = P) -> int:
+    """A number of the language in the field of p elements."""
+    if value != value:
+        return NO_NUMBER
+    if value in (float("inf"), float("-inf")):
+        return INFINITE if value > 0 else p - INFINITE
+    exact = Fraction(value)
+    return exact.numerator % p * pow(exact.denominator, -1, p) % p
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def made(at: np.ndarray, num: Any, exponents: Any) -> Array:
+    shape = np.broadcast_shapes(at.shape[:-1], np.shape(num))
+    out = np.empty(shape, VALUE)
+    out["at"], out["ex"], out["num"] = at, exponents, num
+    return out
+
+
+def exponents_of(at: np.ndarray) -> np.ndarray:
+    """Elements of the other field that go along with those of the first, at random."""
+    return (mixed(at.astype(np.uint64)) % np.uint64(Q)).astype(np.int64)
+
+
+def is_constant(x: Array) -> np.ndarray:
+    """Constants have one element twice."""
+    return (x["at"] == x["at"][..., :1]).all(-1)
+
+
+def field_function(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
+    match fn:
+        case "add":
+            return (x[0] + x[1]) % p
+        case "sub":
+            return (x[0] - x[1]) % p
+        case "mul":
+            return x[0] * x[1] % p
+        case "fma":
+            return (x[0] * x[1] + x[2]) % p
+        case "neg":
+            return -x[0] % p
+        case "div" | "divide_by":
+            return x[0] * _inverse(x[1], p) % p
+        case "reciprocal":
+            return _inverse(x[0], p)
+        case "sqrt":
+            return _root(x[0], p)
+        case "rsqrt":
+            return _inverse(_root(x[0], p), p)
+    return None
+
+
+def _inverse(x: np.ndarray, p: int) -> np.ndarray:
+    """Of 0 it is 0."""
+    return _raised(x, p - 2, p)
+
+
+def _root(x: np.ndarray, p: int) -> np.ndarray:
+    """ROOTS"""
+    return _raised(x, (p + 1) // 4, p)
+
+
+def _raised(x: np.ndarray, power: int, p: int) -> np.ndarray:
+    out = np.ones_like(x)
+    while power:
+        if power & 1:
+            out = out * x % p
+        x, power = x * x % p, power >> 1
+    return out
