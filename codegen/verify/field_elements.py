@@ -53,7 +53,7 @@ from .field_arithmetic import (
     made,
     mixed,
 )
-from .special_values import compared, with_special_values
+from .special_values import compared, may_be_special, with_special_values
 
 # field elements: of order Q, of which exp and exp2 make powers [fact: arithmetic]
 _BASES = {"exp": 4, "exp2": 9}
@@ -157,7 +157,7 @@ class FieldDomain:
         self.spend(max(a.size for a in args) + _CALL)
         if fn == "where":
             return self._where(*args)
-        if fn == "fma":  # an infinity may be the product, or what is added
+        if fn == "fma" and may_be_special(args):  # an infinity may be the product, or what is added
             product = self._value("mul", args[:2], dtype)
             return self._value("add", (product, args[2]), dtype)
         return self._value(fn, args, dtype)

@@ -26,6 +26,8 @@ _ABSORBS = {"max": np.inf, "min": -np.inf}
 
 def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     """`out`, the value of a function of floats, where the arguments make it infinite, NaN or 0. Changes it in place."""
+    if not may_be_special(args) and not np.isinf(out["num"]).any():
+        return out
     infinite = _any([np.isinf(a["num"]) for a in args])
     if fn in ("mul", "div"):
         _zeros(fn, args, out)
@@ -44,6 +46,15 @@ def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     if nothing.any():
         _set(out, np.broadcast_to(nothing & np.isnan(_number(fn, args, "f64")), out.shape), np.full(out.shape, np.nan))
     return out
+
+
+def may_be_special(args: tuple[Array, ...]) -> bool:
+    """Whether some argument is infinite, NaN or 0, or looks so: most have none, and the rest of this file takes long."""
+    for a in args:
+        num = a["num"]
+        if ((num == 0) | np.isinf(num) | (a["at"][..., 0] == NO_NUMBER)).any():
+            return True
+    return False
 
 
 def compared(fn: str, args: tuple[Array, ...], num: np.ndarray) -> tuple[np.ndarray, Any]:
