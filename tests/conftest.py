@@ -53,12 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
     part(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; processes under test inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if os.environ.get("FUZZ") and "FUZZ_FROM" not in os.environ:
+    for name in ("FUZZ", "FUZZ_FROM"):
+        if (text := os.environ.get(name)) and not text.isdecimal():
+            raise pytest.UsageError(f"{name}={text}: it is a number")
+    if os.environ.get("FUZZ") and not os.environ.get("FUZZ_FROM"):
         os.environ["FUZZ_FROM"] = str(randrange(10**6, 10**9))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return [f"random cases from FUZZ_FROM={os.environ['FUZZ_FROM']} on"] if "FUZZ_FROM" in os.environ else []
+    return [f"random cases from FUZZ_FROM={os.environ['FUZZ_FROM']} on"] if os.environ.get("FUZZ_FROM") else []
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

@@ -7,7 +7,6 @@ cases, and shrinks one that fails; the others come from fixed seeds.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import andiron.codegen.pipeline as pipeline
@@ -26,9 +25,10 @@ from hypothesis import strategies as st
 from ..support.cpp.build import COMPILERS
 from ..support.cpp.build import run as run_natively
 from ..support.random.cases import Case, agree, check, compiled, inputs_of, random_case, run
+from ..support.random.counts import case_count
 from ..support.rotation import LONG
 
-CASES = int(os.environ.get("FUZZ", "25"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
+CASES = case_count(25)  # `tests/fuzz` draws from a larger grammar, and runs beside these
 BATCH = 25
 MACHINE = {"cpu:generic": "baseline", "cpu:avx2": "avx2", "cpu:avx512": "avx512"}
 outcomes: Counter[str] = Counter()

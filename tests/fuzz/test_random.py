@@ -7,19 +7,19 @@ What fails is printed as drawn: `python -m tests.fuzz --seeds N` shrinks it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
 
 from ..support.cpp.build import COMPILERS
+from ..support.random.counts import case_count, first_seed
 from .drawn import drawn
 from .execute import Outcome, run
 from .native import outcomes
 from .runner import Summary
 
-CASES = int(os.environ.get("FUZZ", "0"))
-FIRST = int(os.environ.get("FUZZ_FROM", "250"))
+CASES = case_count(0)
+FIRST = first_seed(250)
 BATCH = 15
 # how many seeds of each kind are run where; `FUZZ=N` runs N of the first, and of the others in proportion
 COUNTS = {

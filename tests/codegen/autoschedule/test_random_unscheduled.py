@@ -7,7 +7,6 @@ of the lines of what was chosen, which are completed, or refused with a line of 
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import numpy as np
@@ -24,11 +23,12 @@ from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 from ...support.interpreted import Formula, agrees, program_of
 from ...support.library.unscheduled_walk import dialect, wrong
 from ...support.random.cases import Case, agree, inputs_of
+from ...support.random.counts import case_count, first_seed
 from ...support.random.partial_schedules import some_lines
 from ...support.random.unscheduled import AMD, CPUS, DEVICES, NVIDIA, auto_case, special
 
-CASES = int(os.environ.get("FUZZ", "24"))
-FIRST = int(os.environ.get("FUZZ_FROM", "0"))
+CASES = case_count(24)
+FIRST = first_seed()
 GPUS = (*NVIDIA, *AMD)
 RUN = max(6, CASES // 6)  # of the cases, in each vendor's emulator, or in the interpreter for processors
 LONG = 150_000  # characters: hundreds of elements in registers, each with its own line, take compilers many seconds

@@ -6,7 +6,6 @@ Valid schedules are mutated line by line and word by word. The seeds are fixed.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from functools import lru_cache
@@ -21,6 +20,7 @@ from andiron.dsl.syntax import ScheduleDecl
 from andiron.dsl.text.parser import parse
 
 from ...support.paths import DEVICES
+from ...support.random.counts import case_count
 
 CPU = """
 schedule blis for gemm on cpu:avx2:
@@ -69,7 +69,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-COUNT = int(os.environ.get("FUZZ", "60"))
+COUNT = case_count(60)
 WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+")
 POOL = _words("""
     m n k i j o p q A B C X Y e top tot I F grid block warp thread socket core lane global shared register dram l3 l2 l1 auto

@@ -7,7 +7,6 @@ with no report, or the schedule is refused with a line.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -21,12 +20,13 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from ...support.random.cases import Case, agree, inputs_of
+from ...support.random.counts import case_count, first_seed
 from ...support.random.gpu import gpu_case
 from ...support.random.gpu_draft import gpu
 from ...support.random.gpu_features import FEATURES, features
 
-CASES = int(os.environ.get("FUZZ", "20"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
-FIRST = int(os.environ.get("FUZZ_FROM", "0"))
+CASES = case_count(20)  # `tests/fuzz` draws from a larger grammar, and runs beside these
+FIRST = first_seed()
 BATCH = 20
 LONG = 150_000  # characters: hundreds of elements in registers, each with its own line, take compilers many seconds
 MANY = 480  # of so many cases some have each feature

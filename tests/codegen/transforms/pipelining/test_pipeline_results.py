@@ -5,7 +5,6 @@ The interpreter is the oracle: it reports reads of what was not waited for, race
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -21,6 +20,7 @@ from andiron.dsl.module import loads
 from ....support.edit_programs import edited_launches
 from ....support.paths import DEVICES
 from ....support.pipelines import OPS, PIPELINES, all_statements, compiled, faults, is_block_barrier, main_loops, sizes_of
+from ....support.random.counts import case_count
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -32,7 +32,7 @@ def test_right_at_every_number_of_iterations(name):
             assert not faults(result.program, op, sizes_of(op, k, m)), (k, m)
 
 
-CASES = int(os.environ.get("FUZZ", "40"))
+CASES = case_count(40)
 
 
 def written(rng: Random) -> str:
