@@ -125,7 +125,9 @@ class _Binding:
         match n:
             case syntax.Num(value=value):
                 if type(value) is int and abs(value) > LARGEST:
-                    raise self.fail(LiteralRange(f"`{node_text(n)}` does not fit 64 bits", n.span))
+                    raise self.fail(
+                        LiteralRange(f"`{node_text(n)}` does not fit 64 bits", n.span, help="integers end at 2^63 - 1")
+                    )
                 if type(value) is float and value in (float("inf"), float("-inf")) and n.span and n.span.text[-1:].isdigit():
                     raise self.fail(
                         LiteralRange(f"`{node_text(n)}` is too large even for f64", n.span, help="infinity is `inf`")
@@ -135,6 +137,8 @@ class _Binding:
                 return self.name(n, scope)
             case syntax.Access():
                 return self.access(n, scope)
+            case syntax.Unary(op="-", operand=syntax.Num(value=value)) if value == LARGEST + 1:
+                return Literal(-value, n.span)  # without its sign it fits no type
             case syntax.Unary(op=op, operand=operand):
                 fn = "neg" if op == "-" else "not"
                 return self.operation(fn, (operand,), n, scope)

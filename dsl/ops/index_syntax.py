@@ -53,7 +53,7 @@ def index_term(
             case syntax.Num(value=value):
                 assert isinstance(value, int)
                 if abs(value) > LARGEST:
-                    raise LiteralRange(f"`{value}` does not fit 64 bits", n.span)
+                    raise LiteralRange(f"`{value}` does not fit 64 bits", n.span, help="integers end at 2^63 - 1")
                 return as_expr(value)
             case syntax.Name(id=name):
                 if name in names:

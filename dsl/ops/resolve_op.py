@@ -192,7 +192,9 @@ def _typed(
         if kind == BOOL:
             help = "reduce truth values with `any` or `all`, or count them: `i32(...)`"
             raise BoolArithmetic(f"`{p.kind}` cannot reduce truth values", p.body.span, help=help)
-        body = typing.settled(kind, hint if p.kind not in ("argmax", "argmin") else None).compute
+        # What has no output to take its type from is an i64, as sizes and indices are: extents say how large it is.
+        own = hint if output is not None else TYPES["i64"]
+        body = typing.settled(kind, own if p.kind not in ("argmax", "argmin") else None).compute
         result = TYPES["i64"] if p.kind in ("argmax", "argmin") else body
     else:
         if output is not None:

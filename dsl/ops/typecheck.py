@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
+from ..semantics.numerics import constant
 from ..source import Span
+from ..support.fast_replace import replace
 from ..support.memoised import IdentityMemo
 from ..types import TYPES, DType
 from ..values import Apply, Cast, Const, IndexValue, Load, Masked, Value
@@ -207,7 +209,7 @@ class Typing:
         if kind in (dtype, INT) or (kind in (REAL, SIZE) and dtype.kind == "float"):
             if dtype == BOOL and kind != BOOL:
                 raise WrongOperand(f"`{b.tensor}` holds truth values; its `else` value is `true` or `false`", b.otherwise.span)
-            return self.value(b.otherwise, dtype)
+            return self.value(b.otherwise if isinstance(kind, DType) else _held(b.otherwise, dtype), dtype)
         help = f"write `{dtype}(...)`"
         raise NeedsCast(f"the `else` value is {_a(kind)}; `{b.tensor}` holds {dtype}", b.otherwise.span, help=help)
 
@@ -236,6 +238,19 @@ def _exact(b: Bound) -> Bound:
     if b.fn not in _OF_INTEGERS or not all(isinstance(x, int) for x in values):
         return b
     return Literal(_OF_INTEGERS[b.fn](*values), b.span)
+
+
+def _held(b: Bound, dtype: DType) -> Bound:
+    """A value without a type of its own whose literals, where they are what it chooses, are rounded once to the type that holds
+    it. Raises LiteralRange."""
+    b = _exact(b)
+    if isinstance(b, Literal):
+        value = _literal(b, dtype).value
+        return Literal(float(constant(value, dtype)), b.span) if isinstance(b.value, float) else b
+    if not isinstance(b, Operation) or b.fn not in ("where", "min", "max"):
+        return b
+    first = 1 if b.fn == "where" else 0
+    return replace(b, args=(*b.args[:first], *(_held(a, dtype) for a in b.args[first:])))
 
 
 def _fits_i32(b: Bound) -> bool:

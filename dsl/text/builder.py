@@ -275,7 +275,9 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
     def integer(self, c: Parts) -> s.Num:
         token = c[0]
         span = self.spot(token.start_pos, token.end_pos)
-        return s.Num(self.int_of(token), span=span)
+        # `-9223372036854775808` is the least i64: behind a minus, what means the expression looks at its range.
+        least = token.lstrip("0") == str(1 << 63) and self.source.text[: token.start_pos].rstrip().endswith("-")
+        return s.Num(1 << 63 if least else self.int_of(token), span=span)
 
     def real(self, c: Parts) -> s.Num:
         token = c[0]

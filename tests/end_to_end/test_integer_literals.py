@@ -4,6 +4,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.op import LiteralRange
+from andiron.dsl.errors.text import NumberTooLarge
 from andiron.dsl.module import loads
 
 TARGETS = ("cpu:generic", "cpu:avx2", "emulate:sm_80", "emulate:gfx942")
@@ -31,6 +32,11 @@ OPS = {
         "K[i] + where(i > 1, 65536, -3) * (where(i < 3, 65536, 1) - 7)",
         K + np.where(I > 1, 65536, -3) * (np.where(I < 3, 65536, 1) - 7),
     ),
+    "a reduction": ("i64", "K[i] + (max(j: 4) 65536) * 65536", K + 2**32),
+    "a sum": ("i64", "K[i] + (sum(j: 4) 1073741824)", K + 2**32),
+    "a sum of a choice": ("i64", "(sum(j: 4) where(X[i] > 0, 65536, 1)) * 65536", np.where(X > 0, 1 << 34, 1 << 18)),
+    "the least": ("i64", "min(K[i], 7) + -9223372036854775808 + 9223372036854775807", K - 1),
+    "the least, of a choice": ("i64", "where(K[i] > 0, - 9223372036854775808, K[i])", np.where(K > 0, -(2**63), K)),
 }  # fmt: skip
 
 
@@ -47,10 +53,73 @@ def test_right(target):
     ("text", "said"),
     [
         ("i32(K[i]) + 65536 * 65536", "`4294967296` does not fit i32"),
+        ("K[i] - 9223372036854775808", "`9223372036854775808` does not fit 64 bits"),
+        ("K[i] * --9223372036854775808", "`9223372036854775808` does not fit i64"),
+        ("K[i - 9223372036854775808 else 0]", "`9223372036854775808` does not fit 64 bits"),
+        ("K[i] + -9223372036854775808 * 2", "`-18446744073709551616` does not fit i64"),
         ("K[i] + 4294967296 * 4294967296", "`18446744073709551616` does not fit i64"),
     ],
 )
 def test_a_literal_that_fits_no_type_is_refused(text, said):
     with pytest.raises(LiteralRange, match=said) as refused:
         loads(f"op f[N](K: i64[N]) -> (Y: i64[N]):\n    Y[i] = {text}\n")
+    assert refused.value.help
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "-(9223372036854775808)", "-9223372036854775809"])
+def test_the_least_integer_alone_needs_its_sign(text):
+    with pytest.raises(NumberTooLarge, match="is too large"):
+        loads(f"op f[N](K: i64[N]) -> (Y: i64[N]):\n    Y[i] = K[i] + {text}\n")
+
+
+# ---------------------------------------------------------------- reductions: docs/numbers.md, "Literals"
+
+
+@pytest.mark.parametrize("target", TARGETS[1:3])
+def test_a_reduction_of_literals_has_64_bits(target):
+    """As sizes and indices have; as an output of a narrower type it has that, also where it is empty."""
+    text = (
+        "op f[N](X: f32[N]) -> (Y: i64[N], Z: i32[N], E: i32[], W: f32[N]):\n"
+        "    z = sum(j: 4) 65536\n    Y[i] = z * z\n    Z[i] = sum(j: 4) 1073741824\n    E = max(i: N - 5) 7\n"
+        "    W[i] = X[i] * (sum(j: 4) 1073741824)\n"
+    )
+    op = loads(text).ops["f"]
+    assert str(op.tensor("z").dtype) == "i64"
+    expected = (np.full(5, 1 << 36), np.zeros(5), np.int32(-(2**31)), X * 2.0**32)
+    for found in (andiron.compile(text, target=target)(X), andiron.reference(op)(X)):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
+# ---------------------------------------------------------------- the `else` value of a read
+
+
+@pytest.mark.parametrize("target", TARGETS[1:3])
+def test_what_an_else_value_chooses_is_of_the_tensors_type(target):
+    """1.00048828125091 is 1.0 if it is rounded to f32 before."""
+    text = (
+        "op f[N](H: f16[N], B: i8[N]) -> (Y: f32[N], Z: i32[N]):\n"
+        "    Y[i] = H[i - 5 else where(i > 2, 1.00048828125091, min(0.1, 7.0))]\n"
+        "    Z[i] = B[i - 5 else where(i > 2, -128, 127)]\n"
+    )
+    given = X.astype(np.float16), K.astype(np.int8)
+    expected = np.where(I > 2, 1.0009765625, np.float16(0.1)), np.where(I > 2, -128, 127)
+    for found in (andiron.compile(text, target=target)(*given), andiron.reference(loads(text).ops["f"])(*given)):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "chosen", "said"),
+    [
+        ("i8", "where(i > 2, 300, 4)", "`300` does not fit i8"),
+        ("i8", "where(i > 2, 4, where(i > 1, 5, -129))", "`-129` does not fit i8"),
+        ("u8", "max(where(i > 2, 4, 256), 1)", "`256` does not fit u8"),
+        ("f16", "where(i > 2, 0.1, 1.0e6)", "`1e+06` is too large for f16"),
+    ],
+)
+def test_what_it_chooses_fits_that_type(dtype, chosen, said):
+    with pytest.raises(LiteralRange) as refused:
+        loads(f"op f[N](X: {dtype}[N]) -> (Y: {dtype}[N]):\n    Y[i] = X[i - 1 else {chosen}]\n")
+    assert said in refused.value.message
     assert refused.value.help
