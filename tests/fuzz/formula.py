@@ -288,7 +288,7 @@ def apply(function: str, args: list[Value]) -> Value:
     data = FUNCTIONS[function](wide)
     ends = [FUNCTIONS[function](wide + s * v.bound) for s in (-1, 1)]
     spread = np.maximum(*(np.abs(e - data) for e in ends))
-    bound = 1.5 * spread + 16 * _unit(v.dtype) * (np.abs(data) + np.abs(wide) * 0 + 2.0**-20)
+    bound = 1.5 * spread + 16 * _unit(v.dtype) * (np.abs(data) + 2.0**-20)
     return Value(data.astype(x.dtype), np.where(np.isnan(bound) & ~np.isnan(data), np.inf, bound), v.dtype)
 
 

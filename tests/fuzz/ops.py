@@ -247,6 +247,9 @@ class Writer:
         over = rng.sample(list(indices), rng.randint(1, min(2, len(indices))))
         free = [i for i in indices if i not in over]
         body, kind = self.using(self.atoms(indices, 2), rng.randint(0, 1)), rng.choice(("max", "min"))
+        if self.maybe(0.4):  # some elements of a row count, or none
+            edge = Binary("*", Number(rng.randint(1, 4)), Named(free[0])) if free else Number(rng.randint(0, 2))
+            body = Apply("where", (self.truth(Named(over[0]), edge), body, Number(float("-inf" if kind == "max" else "inf"))))
         domain = random_domain(self.rng, over, free)
         first = Reduce(kind, tuple(over), body, domain=domain)
         extreme = Read(self.assign(indices, free, first, self.compute), tuple(map(Named, free)))
