@@ -43,7 +43,7 @@ def mixed(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def made(at: np.ndarray, num: Any, exponents: Any) -> Array:
+def field_values(at: np.ndarray, num: Any, exponents: Any) -> Array:
     shape = np.broadcast_shapes(at.shape[:-1], np.shape(num))
     out = np.empty(shape, VALUE)
     out["at"], out["ex"], out["num"] = at, exponents, num

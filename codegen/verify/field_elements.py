@@ -49,8 +49,8 @@ from .field_arithmetic import (
     exponents_of,
     field_element,
     field_function,
+    field_values,
     is_constant,
-    made,
     mixed,
 )
 from .special_values import compared, may_be_special, with_special_values
@@ -203,7 +203,7 @@ class FieldDomain:
             out = self._power(fn, args[0], num)
         elif (exact := field_function(fn, [a["at"] for a in args], P)) is not None:
             exponents = _if_all(args, field_function(fn, [a["ex"] for a in args], Q)) if self.powers else -1
-            out = made(exact, num, exponents)
+            out = field_values(exact, num, exponents)
         else:
             out = self._function(fn, args, num)
         return with_special_values(fn, args, out) if dtype.kind == "float" else out
@@ -236,7 +236,7 @@ class FieldDomain:
         if self.powers:
             e, f = (a["ex"] - first) % Q, (b["ex"] - first) % Q
             exponents = _if_all((a, b), (first + e + f + e * f % Q * _SCALE[fn]) % Q)
-        out = made((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
+        out = field_values((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
         mine, theirs = (_rank(x, _neutral(fn, dtype)) for x in (a, b))
         out[mine > 0], out[theirs > 0] = b[mine > 0], a[theirs > 0]
         both = (mine > 0) & (theirs > 0)
@@ -263,7 +263,7 @@ class FieldDomain:
             exact = known & np.isfinite(num) & (np.trunc(number) == number)
             whole, exact = number.astype(np.int64)[..., None], np.asarray(exact)[..., None]
             at, exponents = np.where(exact, whole % P, at), np.where(exact, whole % Q, exponents)
-        return made(at, num, exponents)
+        return field_values(at, num, exponents)
 
 
 def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
-from ..semantics.numerics import constant
 from ..source import Span
 from ..support.fast_replace import replace
 from ..support.memoised import IdentityMemo
@@ -246,7 +245,11 @@ def _held(b: Bound, dtype: DType) -> Bound:
     b = _exact(b)
     if isinstance(b, Literal):
         value = _literal(b, dtype).value
-        return Literal(float(constant(value, dtype)), b.span) if isinstance(b.value, float) else b
+        if not isinstance(b.value, float):
+            return b
+        from ..semantics.numerics import constant
+
+        return Literal(float(constant(value, dtype)), b.span)
     if not isinstance(b, Operation) or b.fn not in ("where", "min", "max"):
         return b
     first = 1 if b.fn == "where" else 0

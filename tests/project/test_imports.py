@@ -56,6 +56,7 @@ SLOW_STANDARD_MODULES = {"statistics": 2}  # ms
 SCRIPTS = "benchmarks."
 
 LAZILY = {
+    ("dsl.ops.typecheck", "dsl.semantics.numerics"): "56 ms for NumPy, for reals that an `else` value chooses",
     ("runtime.compile", "codegen.verify.verify_program"): "7 ms, for `verify=True`",
     ("runtime.compile", "runtime.emulator.variant"): "36 ms, for targets that are emulated",
     ("runtime.compile", "runtime.gpu.kernel"): "29 ms, for targets on a GPU",
