@@ -16,7 +16,7 @@ from ...dsl.device import Instr, Operand
 from ...dsl.index.expr import Expr
 from ...dsl.values import Apply, Load, Value, children, loads, walk
 from ..ir.tile_ir import AllReduce, Call, Piece, goes_on_in_next_row
-from .domain import Domain
+from .domain import Domain, picked, put
 from .frame import Frame, UnitVariables
 from .memory import Memory, Site
 from .value import evaluate
@@ -55,7 +55,7 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
             continue
         memory = memories[piece.buffer]
         view = _View(operand, piece, frame, memory, groups, lanes, site)
-        values = results[(slice(None), *view.logical)].reshape(-1)
+        values = picked(results, (slice(None), *view.logical)).reshape(-1)
         values = site.domain.cast(values, operand.dtype, memory.buffer.dtype)
         where, units = memory.store(site, view.ids, view.coords, values, flight=instr.awaits is not None)
         if instr.awaits is not None:
@@ -176,8 +176,9 @@ def _gather(
             site.report("replica-mismatch", f"units disagree about the scalar {operand.name}", memory.buffer.name)
         return values[:, 0]
     dense = np.zeros((groups, *operand.shape), domain.storage(operand.dtype))
-    dense[(slice(None), *view.logical)] = values
-    if not domain.same(dense[(slice(None), *view.logical)], values).all():
+    where = (slice(None), *view.logical)
+    put(dense, where, values)
+    if not domain.same(picked(dense, where), values).all():
         site.report("replica-mismatch", f"units disagree about a replicated element of {operand.name}", memory.buffer.name)
     return dense
 
@@ -206,7 +207,7 @@ def _grid(instr: Instr, groups: int) -> tuple[Frame, list[int]]:
 def _values(value: Value, frame: Frame, dense: dict[str, np.ndarray], domain: Domain) -> np.ndarray:
     def load(at: Load, inner: Frame) -> np.ndarray:
         where = tuple(np.broadcast_to(e.evaluate(inner.env), inner.ids.shape) for e in at.indices)
-        return dense[at.tensor][(inner.ids, *where)]
+        return picked(dense[at.tensor], (inner.ids, *where))
 
     return np.broadcast_to(evaluate(value, frame, load, domain), frame.ids.shape)
 

@@ -7,6 +7,7 @@ contributions.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,27 @@ from ...dsl.types import TYPES, DType
 Array = Any  # np.ndarray of `Domain.storage`
 
 _UFUNC = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
+
+
+def picked(values: Array, where: Any) -> Array:
+    """`values[where]`. NumPy copies records field by field, which takes ten times as long as whole ones."""
+    if values.dtype.names is None:
+        return values[where]
+    return values.view(_whole(values.itemsize))[where].view(values.dtype)
+
+
+def put(values: Array, where: Any, new: Array) -> None:
+    """`values[where] = new`, where both are of one type. See `picked`."""
+    if values.dtype.names is None:
+        values[where] = new
+    else:
+        whole = _whole(values.itemsize)
+        values.view(whole)[where] = new.view(whole)
+
+
+@cache
+def _whole(bytes_: int) -> np.dtype:
+    return np.dtype((np.void, bytes_))
 
 
 class Domain(Protocol):

@@ -27,7 +27,7 @@ from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 from ..ir.tile_visitors import written, written_atomically
 from .call import Landing, all_reduce, call
-from .domain import NUMBERS, Domain
+from .domain import NUMBERS, Domain, picked
 from .faults import Fault, Reports
 from .frame import Frame, UnitTree, UnitVariables
 from .memory import Memory, Site
@@ -116,13 +116,13 @@ def _result(memory: Memory, reports: Reports) -> np.ndarray:
     """The output as a dense array. Every element of it must have been written."""
     at = np.zeros(memory.shape, np.int64)
     if not at.size:  # its other axes may be of any length
-        return memory.data[at]
+        return picked(memory.data, at)
     for axis, stride in zip(np.indices(memory.shape, sparse=True), memory.strides, strict=True):
         at = at + axis * stride
     if memory.defined is not None and not memory.defined[at].all():
         index = [int(i) for i in np.unravel_index(int(np.argmin(memory.defined[at])), memory.shape)]
         reports.add(Fault("never-written", f"`{memory.buffer.name}`{index} was never written", memory.buffer.name))
-    return memory.data[at]
+    return picked(memory.data, at)
 
 
 def _run_launch(

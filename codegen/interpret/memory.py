@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer, Stmt
-from .domain import NUMBERS, Domain
+from .domain import NUMBERS, Domain, picked, put
 from .faults import Fault, Reports, describe
 from .frame import UnitTree
 from .race_shadow import Clock, Conflict, Shadow
@@ -99,7 +99,8 @@ class Memory:
         address: Any = 0
         good: Any = True
         for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):
-            good = good & (c >= 0) & (c < extent)
+            # As words without a sign, negative ones are beyond all others: one comparison instead of two.
+            good = good & (c.view(np.uint64) < extent if isinstance(c, np.ndarray) else 0 <= c < extent)
             address = address + c * stride
         if not self._inside:
             good = good & (address >= 0) & (address < self.size)
@@ -146,9 +147,9 @@ class Memory:
         if self.shadow is not None:
             self._race(site, "read", self.shadow.read(where, ids), ids, coords)
         if keep is None:
-            return self.data[where]
+            return picked(self.data, where)
         out = self.domain.poison(self.buffer.dtype, count)
-        out[keep] = self.data[where]
+        put(out, keep, picked(self.data, where))
         return out
 
     def store(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, flight: bool = False) -> Written:
@@ -158,16 +159,16 @@ class Memory:
         """
         site.count(self.buffer, "written", len(ids))
         where, ids, coords, keep = self.locate(site, ids, coords)
-        values = values if keep is None else values[keep]
+        values = values if keep is None else picked(values, keep)
         if self.shadow is not None:
             self._race(site, "written", self.shadow.write(where, ids), ids, coords)
         if self.flying is not None and self.flying[where].any():
             at = int(np.argmax(self.flying[where]))
             self._report(site, "in-flight", "written by {unit}, has a copy under way to it", ids, coords, at)
-        self.data[where] = values
+        put(self.data, where, values)
         if self.log is not None:
             self.log.append((site, site.stmt, where, ids))
-        if self.below > 1 and not (same := self.domain.same(self.data[where], values)).all():
+        if self.below > 1 and not (same := self.domain.same(picked(self.data, where), values)).all():
             at = int(np.argmin(same))
             self._report(site, "race", "given different values in one statement; one is {unit}'s", ids, coords, at)
         if self.defined is not None:

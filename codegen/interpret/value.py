@@ -9,7 +9,7 @@ import numpy as np
 from ...dsl.errors import InternalError
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .domain import NUMBERS, Domain
+from .domain import NUMBERS, Domain, put
 from .frame import Frame
 
 LoadFn = Callable[[Load, Frame], np.ndarray]  # one element a unit, of the load's type
@@ -44,6 +44,6 @@ def _masked(value: Masked, frame: Frame, load: LoadFn, domain: Domain) -> np.nda
     if isinstance(mask, bool):
         return evaluate(value.value if mask else value.otherwise, frame, load, domain)
     out = np.empty(len(frame.ids), domain.storage(value.dtype))
-    out[mask] = evaluate(value.value, frame.sub(mask), load, domain)
-    out[~mask] = evaluate(value.otherwise, frame.sub(~mask), load, domain)
+    put(out, mask, evaluate(value.value, frame.sub(mask), load, domain))
+    put(out, ~mask, evaluate(value.otherwise, frame.sub(~mask), load, domain))
     return out

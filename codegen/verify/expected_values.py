@@ -15,7 +15,7 @@ from ...dsl.op import Op, Statement
 from ...dsl.semantics.numerics import identity
 from ...dsl.types import TYPES
 from ...dsl.values import Load
-from ..interpret.domain import Array, Domain
+from ..interpret.domain import Array, Domain, picked, put
 from ..interpret.frame import Frame, UnitVariables
 from ..interpret.value import evaluate
 
@@ -88,14 +88,14 @@ def _load(at: Load, frame: Frame, known: Mapping[str, Array], domain: Domain) ->
     tensor = known[at.tensor]
     where = [np.broadcast_to(e.evaluate(frame.env), frame.ids.shape) for e in at.indices]
     if at.otherwise is None:
-        return np.broadcast_to(tensor[tuple(where)], frame.ids.shape)
+        return np.broadcast_to(picked(tensor, tuple(where)), frame.ids.shape)
     inside = np.ones(len(frame.ids), np.bool_)
     for x, extent in zip(where, tensor.shape, strict=True):
         inside &= (x >= 0) & (x < extent)
     out = np.empty(len(frame.ids), domain.storage(at.dtype))
     if inside.any():
-        out[inside] = tensor[tuple(x[inside] for x in where)]
+        put(out, inside, picked(tensor, tuple(x[inside] for x in where)))
     if not inside.all():
         rest = frame.sub(~inside)
-        out[~inside] = evaluate(at.otherwise, rest, lambda a, f: _load(a, f, known, domain), domain)
+        put(out, ~inside, evaluate(at.otherwise, rest, lambda a, f: _load(a, f, known, domain), domain))
     return out
