@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,13 +13,14 @@ FILE = TESTS / "dsl" / "index" / "test_simplify.py"
 
 def collected(*options: str) -> tuple[int, list[str], str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(FILE), *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}  # `-v` there changes what is listed
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
     return done.returncode, [x for x in done.stdout.splitlines() if "::" in x], done.stdout + done.stderr
 
 
 def test_parts_are_the_whole() -> None:
     _, whole, _ = collected()
-    parts = [collected("--part", f"{k}/3")[1] for k in (1, 2, 3)]
+    parts = [collected("--part", f"{k}/2")[1] for k in (1, 2)]
     assert len(whole) > 20
     assert sorted(x for part in parts for x in part) == sorted(whole)
     assert all(parts)

@@ -7,15 +7,14 @@ import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice, pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
 from andiron.codegen.autoschedule.launches import context_of, in_one_launch
-from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
+from ....support.programs.attention_rows import right_and_once
 from ....support.rotation import rotated
 
 OPS = "import std.ops.attention\n"
@@ -99,14 +98,7 @@ def test_parts_are_combined_in_one_launch() -> None:
 def test_each_element_once(name: str, device: str) -> None:
     made = compiled(name, device, SMALL[name])
     assert len(made.program.launches) == 2 or device == "gfx942"
-    op = specialise(loads(OPS).ops[name], SMALL[name])
-    rng = np.random.default_rng(1)
-    arrays = [rng.standard_normal([e.constant or 0 for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
-    got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
-    want = reference(op, exact=True)(*arrays)
-    for result, (value, bound) in zip(got.values(), want if len(op.outputs) > 1 else (want,), strict=True):
-        assert (np.abs(np.asarray(result, float) - value) <= bound).all()
-    check_once(made.program, op, {})
+    right_and_once(made.program, specialise(loads(OPS).ops[name], SMALL[name]))
 
 
 @pytest.mark.parametrize("part", [32, 64, 512])

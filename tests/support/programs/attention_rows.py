@@ -1,0 +1,44 @@
+"""Inputs of an attention with a mask, and what is asked of results: within the reference's bounds, each point once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.program import Program
+from andiron.codegen.verify import check_once
+from andiron.dsl.op import Op
+from andiron.dsl.semantics.reference import reference
+
+
+def attention_rows(n: int, t: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """q, k, v, and which keys a row sees: some rows none, some none of the first tile, one a value that is no number."""
+    rng = np.random.default_rng(t)
+    q, k, v = (rng.standard_normal(s).astype(np.float32) for s in [(n, d), (t, d), (t, d)])
+    seen = rng.random((n, t)) < 0.7
+    seen[1::5], seen[2::5, :32] = False, False
+    if t > 3 and n > 3:
+        v[3, 0], q[3] = np.nan, -8
+    return q, k, v, seen
+
+
+def within_bounds(op: Op, got: Iterable[np.ndarray], inputs: Iterable[np.ndarray]) -> float:
+    """Numbers are where the reference has some, as near as it says; gives how many of larger results are, added up."""
+    want = reference(op, exact=True)(*inputs)
+    seen = 0.0
+    for result, (value, bound) in zip(got, want if len(op.outputs) > 1 else (want,), strict=True):
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(value))
+        some = np.isfinite(value)
+        assert (np.abs(np.asarray(result, float)[some] - value[some]) <= bound[some]).all()
+        seen += some.mean() if some.size > 1 else 0
+    return seen
+
+
+def right_and_once(program: Program, op: Op) -> None:
+    """`op`: its sizes are numbers."""
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal([e.constant or 0 for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+    got = interpret(program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
+    within_bounds(op, got.values(), arrays)
+    check_once(program, op, {})
