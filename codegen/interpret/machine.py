@@ -335,7 +335,9 @@ class _Machine:
             memory.combine(self.site, frame.ids, coords, value, compute, _COMBINE[s.atomic])
             return
         rounded = self.site.domain.cast(value, s.value.dtype, memory.buffer.dtype)
-        memory.store(self.site, frame.ids, coords, np.broadcast_to(rounded, frame.ids.shape))
+        if rounded.shape != frame.ids.shape:
+            rounded = np.broadcast_to(rounded, frame.ids.shape)
+        memory.store(self.site, frame.ids, coords, rounded)
 
     def call(self, s: Call, frame: Frame) -> None:
         instr = next(i for i in self.program.instrs if i.name == s.instr)

@@ -20,6 +20,7 @@ from .faults import Fault, Reports, describe
 from .frame import UnitTree
 from .race_shadow import Clock, Conflict, Shadow
 
+_all = np.logical_and.reduce  # of one dimension: `x.all()` takes twice as long where there are few elements
 Written = tuple[np.ndarray, np.ndarray]  # positions, units
 _Located = tuple[np.ndarray, np.ndarray, Sequence[Any], Any]  # positions, units, coordinates; which ones, if not all
 
@@ -96,16 +97,20 @@ class Memory:
             site.report(
                 "malformed", f"`{self.buffer.name}` has {len(self.shape)} coordinates, not {len(coords)}", self.buffer.name
             )
-        address: Any = 0
+        address: Any = None  # most arrays are short, so that each operation of NumPy counts
         good: Any = True
         for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):
             # As words without a sign, negative ones are beyond all others: one comparison instead of two.
-            good = good & (c.view(np.uint64) < extent if isinstance(c, np.ndarray) else 0 <= c < extent)
-            address = address + c * stride
+            inside = c.view(np.uint64) < extent if isinstance(c, np.ndarray) else 0 <= c < extent
+            good = inside if good is True else good & inside
+            step = c if stride == 1 else c * stride
+            address = step if address is None else address + step
+        if address is None:
+            address = 0
         if not self._inside:
             good = good & (address >= 0) & (address < self.size)
         keep = None
-        if not (good.all() if isinstance(good, np.ndarray) else good):
+        if not (_all(good) if isinstance(good, np.ndarray) else good):
             good = np.broadcast_to(good, ids.shape)
             keep, at = np.flatnonzero(good), int(np.argmin(good))
             where = f"`{self.buffer.name}`[{self._indices(coords, at)}] is outside shape {list(self.shape)}, size {self.size}"
@@ -115,7 +120,8 @@ class Memory:
         if not self._alone:
             address = (ids // self.below - self._first) * self.size + address
         elif not isinstance(address, np.ndarray):
-            address = np.full(ids.shape, address)
+            address, one = np.empty(ids.shape, np.int64), address
+            address[:] = one
         return address, ids, coords, keep
 
     def check_aligned(self, site: Site, ids: np.ndarray, coords: Sequence[Any], multiple: int) -> None:
@@ -138,7 +144,7 @@ class Memory:
         count = len(ids)
         site.count(self.buffer, "read", count)
         where, ids, coords, keep = self.locate(site, ids, coords)
-        if self.defined is not None and not self.defined[where].all():
+        if self.defined is not None and not _all(self.defined[where]):
             at = int(np.argmin(self.defined[where]))
             self._report(site, "uninitialised", "read by {unit}, was never written", ids, coords, at)
         if self.flying is not None and self.flying[where].any():

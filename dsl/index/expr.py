@@ -311,11 +311,13 @@ class Expr(_Arithmetic, _Node):
         return self if names.keys().isdisjoint(self._variables) else put_in.renamed(self, names, {})
 
     def evaluate(self, env: Mapping[str, Any]) -> Any:
-        """The value for integers, or integer arrays that broadcast, by variable name."""
+        """The value for integers, or integer arrays that broadcast, by variable name. It may be one of these arrays itself."""
         total: Any = self.const
         for atom, c in self.terms:
-            value = env[atom.name] if isinstance(atom, Var) else evaluated(atom, env)
-            total = total + (value if c == 1 else c * value)
+            value = env[atom.name] if type(atom) is Var else evaluated(atom, env)  # type: ignore[arg-type]
+            if c != 1:
+                value = c * value
+            total = total + value if type(total) is not int or total else value
         return total
 
 
