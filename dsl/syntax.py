@@ -56,6 +56,9 @@ class Assign(Node):
     """`T[i, j] = value` or, in instructions, `+=`. A scalar is `T[] = value`, or `T = value`.
 
     `where`: conditions of the elements that there are, `T[i, j] where j <= i = value`.
+
+    `extents` is empty, or gives each index the extent written after it, or None: `T[i, j: N] = value`, for an index whose
+    range no shape tells.
     """
 
     target: str
@@ -63,6 +66,7 @@ class Assign(Node):
     value: Expr
     accumulate: bool = False
     where: tuple[DomainCondition, ...] = ()
+    extents: tuple[Expr | None, ...] = ()
 
 
 @dataclass(frozen=True)

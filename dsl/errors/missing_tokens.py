@@ -233,7 +233,7 @@ class MissingEquals(Malformed):
         "op f(A: f32[M]) -> (Y: f32[M]) where P:\n", "schedule s for f where N:\n    auto\n",
         "schedule s for f as g(A):\n    auto\n", "schedule s for f as g(A: B):\n    auto\n",
         *in_op(
-            "Y[m] A[m]", "Y[m]", "Y", "Y[m] == A[m]", "Y[m]: A[m]", "return A", "f(A)", "Y[m] - = A[m]",
+            "Y[m] A[m]", "Y[m]", "Y", "Y[m]: A[m]", "return A", "f(A)", "Y[m] - = A[m]",
             "Y[m] * = A[m]", "Y * A[m]",
         ),
         *_in_schedule(

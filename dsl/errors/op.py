@@ -113,14 +113,14 @@ class AmbiguousRange(UserError):
     """An index without a range.
 
     A range comes from an axis that the index subscripts alone, as in `X[i, ...]`, or from the axis of a declared output. A
-    reduction can state it: `max(r: 2) X[2*i + r]`.
+    reduction and a left side can state it: `max(r: 2) X[2*i + r]`, `D[i: N] = X[i - 1 else 0]`.
     """
 
     id = "ambiguous-range"
 
 
 class InconsistentRange(UserError):
-    """An index that subscripts axes of different sizes.
+    """An index that subscripts axes of different sizes, or whose range is written as another one.
 
     Name the two axes by one size in the declaration, or read one of them with an `else` value.
     """

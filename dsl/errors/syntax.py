@@ -34,6 +34,7 @@ __all__ = [
     "LooseElse",
     "Malformed",
     "MisplacedLanguage",
+    "MisplacedRange",
     "MisplacedView",
     "MissingArrow",
     "MissingAs",
@@ -153,11 +154,22 @@ class EarlyElse(Malformed):
 
 
 class RangeByIn(Malformed):
-    """A range written with `in`. An index of a reduction that no shape gives a range runs over `INDEX: SIZE`, from 0."""
+    """A range written with `in`. An index that no shape gives a range runs over `INDEX: SIZE`, from 0."""
 
     id = "range-by-in"
     message = "an index and its range are not joined by `in`"
     way = "write `sum(r: size)`: r runs from 0 to size - 1; leave the size out where an axis gives it"
+
+
+class MisplacedRange(Malformed):
+    """A range that is written after no index, a second time, or where an index is used.
+
+    A range stands once, after the index that a left side or a reduction binds: `D[i, p: H] = sum(r: 3) ...`.
+    """
+
+    id = "misplaced-range"
+    message = "a range cannot stand here"
+    way = "write it once, after the index that a left side or a reduction binds: `D[i, p: H] = sum(r: 3) ...`"
 
 
 class InstructionLine(Malformed):

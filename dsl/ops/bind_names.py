@@ -30,10 +30,11 @@ from ..op import Tensor
 from ..source import Span
 from ..types import TYPES
 from .builtins import FUNCTIONS, REDUCTIONS
-from .declare_op import RESERVED, OpNames, require_natural, require_positive
+from .declare_op import RESERVED, OpNames, require_positive
 from .domains import check_some_elements, conditions_of, no_terms
 from .index_syntax import LARGEST, index_term, node_text, word_span
 from .infer_ranges import infer_range, range_from_consumers
+from .stated_ranges import state_range, stated_extent
 from .untyped_body import Bound, BoundIndex, Convert, Literal, Number, Operation, Read, Reduced
 
 Scope = tuple[BoundIndex, ...]
@@ -102,6 +103,13 @@ class _Binding:
             if target is not None and axis < len(target.shape):
                 b.firm.append((target.shape[axis], f"axis {axis} of `{a.target}`", where))
                 b.declared = True
+            stated = a.extents[axis] if a.extents else None
+            if stated is not None:
+                try:
+                    state_range(b, stated, a, target, self.names)
+                except UserError as e:
+                    self.diagnostics.add(e)
+                    b.firm.append((None, "a mistake", None))
             out.append(b)
         return tuple(out)
 
@@ -239,7 +247,12 @@ class _Binding:
             b = BoundIndex(name, where, reduced=True)
             extent = n.extents[i] if i < len(n.extents) else None
             if extent is not None:
-                b.firm.append((self.extent(extent), "the extent written here", extent.span))
+                beside = (*(x.name for x in scope), *n.indices)
+                try:
+                    size = stated_extent(extent, "the extent of a reduction", beside, self.names)
+                except UserError as e:
+                    raise self.fail(e) from None
+                b.firm.append((size, "the extent written here", extent.span))
                 b.declared = True
             own.append(b)
         body = self.value(n.body, (*scope, *own))
@@ -257,14 +270,6 @@ class _Binding:
         except UserError as e:
             raise self.fail(e) from None
         return found
-
-    def extent(self, n: syntax.Expr) -> Expr:
-        try:
-            extent = index_term(n, self.names.sizes)
-        except UserError as e:
-            raise self.fail(e) from None
-        require_natural(extent, f"{extent} >= 0, the extent of a reduction", self.names)
-        return extent
 
     def access(self, n: syntax.Access, scope: Scope) -> Bound:
         otherwise = self.value(n.otherwise, scope) if n.otherwise is not None else None

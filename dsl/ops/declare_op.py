@@ -171,12 +171,12 @@ def _where(w: syntax.SizeCondition, names: OpNames, diagnostics: Diagnostics) ->
             raise BadWhere(
                 f"`{node_text(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span
             )
-        value = index_term(w.right, names.sizes, unknown=lambda n: _unknown_size(n, names))
+        value = index_term(w.right, names.sizes, unknown=lambda n: unknown_size(n, names))
         require_positive_divisors(w.right, names)
         if names.take(w.left.id, w.left.span, "size", diagnostics):
             names.derived[w.left.id] = (Var(w.left.id, 0, None), value)
         return
-    left, right = (index_term(x, names.sizes, unknown=lambda n: _unknown_size(n, names)) for x in (w.left, w.right))
+    left, right = (index_term(x, names.sizes, unknown=lambda n: unknown_size(n, names)) for x in (w.left, w.right))
     for x in (w.left, w.right):
         require_positive_divisors(x, names)
     text = f"{node_text(w.left)} {w.op} {node_text(w.right)}"
@@ -228,7 +228,8 @@ def require_natural(extent: Expr, text: str, names: OpNames) -> None:
         names.conditions.append(condition)
 
 
-def _unknown_size(n: syntax.Name, names: OpNames) -> UserError:
+def unknown_size(n: syntax.Name, names: OpNames) -> UserError:
+    """What is wrong with a name that stands in a size."""
     near = did_you_mean(n.id, names.sizes) or f"sizes are named behind the op's name: `op f[{n.id}](...)`"
     return UnknownName(f"there is no size or parameter `{n.id}`", n.span, help=near)
 
@@ -240,7 +241,7 @@ def _tensor(t: syntax.TensorDecl, role: str, names: OpNames, diagnostics: Diagno
     shape = []
     for s in t.shape:
         try:
-            shape.append(index_term(s, names.sizes, unknown=lambda n: _unknown_size(n, names)))
+            shape.append(index_term(s, names.sizes, unknown=lambda n: unknown_size(n, names)))
             require_positive_divisors(s, names)
         except UserError as e:
             diagnostics.add(e)

@@ -1,10 +1,10 @@
 """The range of an index, from the axes it subscripts.
 
 RANGE_FROM_AXES: an index subscripting an axis plainly (`X[i]`) runs over that axis, and all axes it subscripts must agree. The
-axis of a declared output and an extent written in a reduction decide before them: a plain subscript may then stop short of
-its axis where that is proven (`Y[i] = X[i] + X[i + 1]` with one element less in Y). Reads with `else` may be left, so they
-decide only where nothing else does. An intermediate's index that subscripts nothing plainly has the range of the output axis
-that its axis becomes in a later statement.
+axis of a declared output and a range that is written decide before them: a plain subscript may then stop short of its axis
+where that is proven (`Y[i] = X[i] + X[i + 1]` with one element less in Y). Reads with `else` may be left, so they decide only
+where nothing else does. An intermediate's index that subscripts nothing plainly has the range of the output axis that its
+axis becomes in a later statement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def infer_range(b: BoundIndex, names: OpNames, diagnostics: Diagnostics, where: 
     known = [(e, what, span) for e, what, span in uses if e is not None]
     if not uses:
         kind = "reduced index" if b.reduced else "index"
-        help = f"state it: `({b.name}: EXTENT)`" if b.reduced else "use it as a whole subscript of some tensor"
+        help = f"state it: `({b.name}: EXTENT)`" if b.reduced else f"state it: `[{b.name}: EXTENT]`"
         diagnostics.add(
             AmbiguousRange(
                 f"the range of {kind} `{b.name}` is not known: it is no plain subscript of `{where}`", b.span, help=help

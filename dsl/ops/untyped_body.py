@@ -21,7 +21,7 @@ class BoundIndex:
     span: Span | None
     reduced: bool
     extent: Expr | None = None
-    declared: bool = False  # the first of `firm` is the axis of an output, or written in the reduction
+    declared: bool = False  # the first of `firm` is the axis of an output, or written
     firm: list[tuple[Expr | None, str, Span | None]] = field(default_factory=list)  # extents that the index must have
     loose: list[tuple[Expr | None, str, Span | None]] = field(default_factory=list)  # read with `else`: may be left
 

@@ -26,10 +26,16 @@ _ONLY_REDUCTIONS = frozenset(REDUCTIONS) - {"max", "min"}
 
 
 class BoundedIndex:
-    """`r: 2` in the parentheses of a reduction."""
+    """`r: 2` in the parentheses of a reduction, or in the brackets of a left side."""
 
     def __init__(self, id: str, extent: s.Expr, span: Span) -> None:
         self.id, self.extent, self.span = id, extent, span
+
+
+def _bound(parts: list[s.Name | BoundedIndex]) -> tuple[tuple[str, ...], tuple[s.Expr | None, ...]]:
+    """The indices, and the extents that are written after them, if there are any."""
+    extents = tuple(p.extent if isinstance(p, BoundedIndex) else None for p in parts)
+    return tuple(p.id for p in parts), extents if any(extents) else ()
 
 
 class Builder(DeviceRules, ScheduleRules, TreeRules):
@@ -151,11 +157,13 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
 
     def assign(self, c: Parts) -> s.Assign:
         name, subscripts, where, op, value = c
-        indices: tuple[str, ...] = ()
+        bound: list[s.Name | BoundedIndex] = []
         if subscripts:
             subs, otherwise, _ = subscripts
             for sub in subs:
-                if not isinstance(sub, s.Name):
+                if isinstance(sub, s.Name | BoundedIndex):
+                    bound.append(sub)
+                else:
                     way = f"the left side has plain indices, as in `{name}[i, j] = ...`; arithmetic stands on the right"
                     if isinstance(sub, s.Access):
                         way = f"a scatter is written as a sum: `{name}[b] = sum(i) where({sub.span.text} == b, value, 0)`"
@@ -179,8 +187,8 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
                         help="`else` gives the value of an access that leaves its tensor: it belongs to an access on the right",
                     )
                 )
-            indices = tuple(sub.id for sub in subs if isinstance(sub, s.Name))
-        return s.Assign(str(name), indices, value, op == "+=", where or (), span=self.span(name, value))
+        indices, extents = _bound(bound)
+        return s.Assign(str(name), indices, value, op == "+=", where or (), extents, span=self.span(name, value))
 
     def domain(self, c: Parts) -> tuple[s.DomainCondition, ...]:
         return tuple(c)
@@ -191,9 +199,11 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
 
     # ------------------------------------------------------------ expressions
 
-    def subscripts(self, c: Parts) -> tuple[tuple[s.Expr, ...], s.Expr | None, Any]:
+    def subscripts(self, c: Parts) -> tuple[tuple[Any, ...], s.Expr | None, Any]:
         *subs, otherwise, close = c
         return tuple(subs), otherwise, close
+
+    target_axes = subscripts
 
     def binary(self, c: Parts) -> s.Binary:
         left, op, right = c
@@ -250,8 +260,7 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
 
     def reduce(self, c: Parts) -> s.Expr:
         (name, args, where, span), body = c
-        indices = tuple(a.id for a in args if isinstance(a, s.Name | BoundedIndex))
-        extents = tuple(a.extent if isinstance(a, BoundedIndex) else None for a in args)
+        indices, extents = _bound([a for a in args if isinstance(a, s.Name | BoundedIndex)])
         if name not in REDUCTIONS:
             self.diagnostics.add(
                 errors.MissingOperator(
@@ -269,7 +278,6 @@ class Builder(DeviceRules, ScheduleRules, TreeRules):
                     help=f"name them, as in `{name}(k) ...`; to apply `{name}` to values, put an operator after it",
                 )
             )
-        extents = extents if any(extents) else ()
         return s.Reduce(str(name), indices, body, extents, where, span=self.spot(span.start, body.span.end))
 
     def integer(self, c: Parts) -> s.Num:

@@ -56,6 +56,7 @@ _SMALL_WORDS = {"_OF": "of", "_ON": "on", "_AT": "at"}
 _RESERVED = {"AUTO", "_ELSE", "AND", "OR", "NOT", "WORD_VALUE"}
 _VALUE = {"NAME", "INT", "FLOAT", "LPAR", "WORD_VALUE", "NOT", "TEXT"}
 _IN_REDUCTION = re.compile(r"\b(?:sum|prod|max|min|argmax|argmin|any|all)\s*\([^()]*$")
+_LEFT_SIDE = re.compile(r"\n[ \t]+\w+\s*\[[^\[\]=]*$")
 _DECLARATIONS = ("language", "import", "op", "device", "schedule", "strategy")
 _LINES = ("tile", "move", "keep", "inline", "fuse", "compute", "apply", "param", "auto")
 _MODIFIERS = (
@@ -251,14 +252,22 @@ class _Token:
         return text_errors.BadNumber(f"`{shown}` is not a number", Span(self.source, start, start + len(text)), help=way)
 
     def _words(self) -> UserError | None:
-        """Misspelt or misplaced keywords."""
+        """Misspelt or misplaced keywords, and signs that mean a range."""
+        above, brackets = self.source.text[: self.start], self.layout.open
+        reduction = bool(brackets and _IN_REDUCTION.search(above))
+        before = self.before
+        if before is not None and before == self.token == "=" and before.end_pos == self.start and "ADD_EQ" not in self.accepts:
+            both = Span(self.source, self.start - 1, self.stop)
+            return errors.MissingEquals("`=` is missing before `==`", both, help=errors.MissingEquals.way)
+        if brackets and self.token == ":" and (brackets[-1] == "[" or reduction):
+            return self.make(errors.MisplacedRange)
         if "SCHEDULE" in self.accepts and "TILE" not in self.accepts and not str(self.token).isidentifier():
             return self.make(errors.UnknownDeclaration)
         if self.type not in ("NAME", "DEVICE_NAME") and not str(self.token).isalpha():
             return None
         word = str(self.token)
-        if word == "in" and self.layout.open and _IN_REDUCTION.search(self.source.text[: self.start]):
-            return self.make(errors.RangeByIn)
+        if word == "in" and (reduction or _LEFT_SIDE.search(above)):
+            return self.make(errors.RangeByIn, help=None if reduction else "write `[i: size]`: i runs from 0 to size - 1")
         if "SCHEDULE" in self.accepts and "TILE" not in self.accepts:
             if word in _LINES:
                 return self.make(errors.UnknownDeclaration, help=f"`{word}` is a line of a schedule: indent it below one")

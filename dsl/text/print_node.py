@@ -80,9 +80,7 @@ def _bound(e: s.Expr | s.Auto) -> tuple[str, int]:
         case s.Unary():
             return f"-{_expr(e.operand, _SIGN)}", _SIGN
         case s.Reduce():
-            extents = e.extents or (None,) * len(e.indices)
-            over = (i if x is None else f"{i}: {_expr(x)}" for i, x in zip(e.indices, extents, strict=True))
-            return f"{e.kind}({', '.join(over)}{_domain(e.where)}) {_body(e.body)}", _ATOM
+            return f"{e.kind}({_ranged(e.indices, e.extents)}{_domain(e.where)}) {_body(e.body)}", _ATOM
     binds = _BINARY.get(e.op, _COMPARE)
     # The operators associate to the left, comparisons not at all.
     left = _left(e.left) if binds == _PRODUCT else _expr(e.left, binds + (binds == _COMPARE))
@@ -113,6 +111,12 @@ def _ends_open(e: s.Expr) -> bool:
                 e = e.operand
             case _:
                 return False
+
+
+def _ranged(indices: tuple[str, ...], extents: tuple[s.Expr | None, ...]) -> str:
+    """Indices, each with its range where one is written."""
+    pairs = zip(indices, extents or (None,) * len(indices), strict=True)
+    return ", ".join(i if x is None else f"{i}: {_expr(x)}" for i, x in pairs)
 
 
 def _body(e: s.Expr) -> str:
@@ -202,7 +206,7 @@ def _domain(where: tuple[s.DomainCondition, ...]) -> str:
 
 def _assign(a: s.Assign) -> str:
     sign = "+=" if a.accumulate else "="
-    return f"{a.target}[{', '.join(a.indices)}]{_domain(a.where)} {sign} {_expr(a.value)}"
+    return f"{a.target}[{_ranged(a.indices, a.extents)}]{_domain(a.where)} {sign} {_expr(a.value)}"
 
 
 def _facts(facts: Iterable[s.Fact]) -> str:

@@ -45,7 +45,9 @@ def _expected(session: Session, text: str, before: str) -> list[str]:
             return []
         return [*w.lines, "auto"] if nested else [*w.declarations, *w.lines, "auto", *COMMANDS]
     if first == "op":
-        return list(TYPES) if before.rstrip().endswith(":") else [*_REDUCTIONS, "else", "where"]
+        if before.rstrip().endswith(":"):
+            return _ranges(text) if re.search(r":[ \t]*\n", text) else list(TYPES)
+        return [*_REDUCTIONS, "else", "where"]
     if head[0] == "help":
         return [*COMMANDS, *DECLARATIONS, *(n for s in STATEMENTS for n in names_of(s))]
     if head[0] in ("target", "code"):
@@ -67,6 +69,12 @@ def _expected(session: Session, text: str, before: str) -> list[str]:
             return _devices()
         return ["for", "on", "where"] if head[0] == "schedule" else ["extends"]
     return _in_line(session, head, before)
+
+
+def _ranges(text: str) -> list[str]:
+    """Sizes and parameters of the op that is being written."""
+    head = re.match(r"op\s+\w+\s*\[([^\]]*)\]", text)
+    return [*re.findall(r"\w+", head[1] if head else ""), *re.findall(r"(\w+)\s*:\s*int\b", text)]
 
 
 def _in_line(session: Session, head: list[str], before: str) -> list[str]:

@@ -162,6 +162,7 @@ def mod(name, *values, words=(), maps=()):
         ("move A -> auto", s.Move("A", None)),
         ("move A", s.Move("A", None)),
         ("move I as (m, k) -> shared", s.Move("I", "shared", ("m", "k"))),
+        ("move I as (p.2, k) -> shared", s.Move("I", "shared", ("p.2", "k"))),
         ("move I -> shared as (m, k) pad 1", s.Move("I", "shared", ("m", "k"), (mod("pad", 1),))),
         ("move A -> shared layout (k, m) pad 4", move("A", "shared", mod("layout", "k", "m"), mod("pad", 4))),
         ("move B -> l3 layout panels(n: 16)", move("B", "l3", mod("layout", words=("panels",), maps=(("n", n(16)),)))),

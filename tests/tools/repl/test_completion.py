@@ -25,6 +25,8 @@ from ...support.gemm_file import GEMM_OP as GEMM
         ("import std.ops.ge", ["std.ops.gemm"]),
         ("schedule t for gemm:\n    ti", ["tile"]),
         ("try tile m: 4 | mo", ["move"]),
+        ("op f[N, H](X: f1", ["f16"]),
+        ("op f[N, H](X: f32[N, H], step: int = 1) -> (Y: f32[N, H]):\n    D[n, p: ", ["H", "N", "step"]),
     ],
 )
 def test_completion(talk, typed, expected):
