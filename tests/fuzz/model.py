@@ -82,13 +82,15 @@ class Tensor:
 @dataclass(frozen=True)
 class Statement:
     """`ranges`: each index, free and reduced, with its extent, an expression of sizes. `domain`: comparisons that hold where
-    there are elements; a reduction that reads them states them too, and its text leaves them out (`inherited`)."""
+    there are elements; a reduction that reads them states them too, and its text leaves them out (`inherited`). `stated`: the
+    free indices whose range the text has."""
 
     target: str
     indices: tuple[str, ...]
     value: Expr
     ranges: tuple[tuple[str, Expr], ...]
     domain: Domain = ()
+    stated: tuple[str, ...] = ()
 
     def extent(self, index: str) -> Expr:
         return dict(self.ranges)[index]
@@ -127,7 +129,8 @@ def _tensors(tensors: tuple[Tensor, ...]) -> str:
 
 
 def _statement(s: Statement) -> str:
-    at = f"[{', '.join(s.indices)}]" if s.indices else ""
+    at = ", ".join(f"{i}: {bare(written(s.extent(i)))}" if i in s.stated else i for i in s.indices)
+    at = f"[{at}]" if s.indices else ""
     at += f" where {_conditions(s.domain)}" if s.domain else ""
     return f"{s.target}{at} = {bare(written(s.value, dict(s.ranges)))}"
 

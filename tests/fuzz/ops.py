@@ -10,6 +10,7 @@ from random import Random
 
 from .model import FLOATS, INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, computes_in, reads
 from .wide.domains import partly, random_domain
+from .wide.left_ranges import with_ranges
 
 DIMS = ("M", "N", "K", "L", "P", "Q", "R", "S")
 SOURCES = {
@@ -39,7 +40,7 @@ class Writer:
         self.statements: list[Statement] = []
         self.held: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.types: dict[str, str] = {}  # of statements' values
-        self.shaped: set[str] = set()  # results whose own shape bounds an index: they must be outputs
+        self.shaped: set[str] = set()  # results whose own shape bounds an index: outputs, or their ranges are written
         self.nonempty: set[str] = set()
         self.least: dict[str, int] = {}
         self.derived: list[tuple[str, Expr]] = []
@@ -335,9 +336,11 @@ class Writer:
         """Results that nobody reads are outputs, and some others."""
         read = {r.tensor for s in self.statements for r in reads(s.value)}
         outputs = []
-        for s in self.statements:
+        for n, s in enumerate(self.statements):
             dtype = self.types[s.target]
-            if s.target in read and s.target not in self.shaped and not (self.maybe(0.12) and len(outputs) < 3):
+            unknown = s.target in self.shaped
+            self.statements[n] = s = with_ranges(self.rng, s, unknown and s.target in read)
+            if s.target in read and (not unknown or s.stated) and not (self.maybe(0.12) and len(outputs) < 3):
                 continue
             stored = self.rng.choice(RESULTS[dtype]) if s.target not in read else dtype
             outputs.append(Tensor(s.target, stored, tuple(s.extent(i) for i in s.indices)))

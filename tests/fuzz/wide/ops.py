@@ -10,6 +10,7 @@ from ..case import with_derived
 from ..formula import size
 from ..model import FLOATS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, reads, walk
 from ..ops import DIMS, SOURCES, Writer
+from .left_ranges import windows_of_windows
 
 WIDER = {
     "f32": (*SOURCES["f32"], "tf32", "tf32", "bool", "i16", "i32", "f64"),
@@ -332,6 +333,8 @@ def _draft(rng: Random, name: str, long: float) -> Op:
     if style < 0.6:  # a few statements, one of them of this generator
         pool, count = DIMS[: rng.randint(1, 4)], rng.choice((0, 0, 1, 1, 2))
         makes = [rng.choice((w.masked, w.several, w.truths, w.odd_shape, w.windows))]
+        if _seldom(rng):
+            windows_of_windows(w)
         makes += [
             rng.choice((w.pointwise, w.reduction, w.contraction, w.masked, w.several, w.truths, w.odd_shape))
             for _ in range(count)
@@ -353,6 +356,11 @@ def _draft(rng: Random, name: str, long: float) -> Op:
             dims.append(rng.choice(dims))
         make(tuple(dims))
     return w.done()
+
+
+def _seldom(source: Random) -> bool:
+    """A draw of its own: others stay as they are."""
+    return Random(str(source.getstate()[1][:8])).random() < 0.1
 
 
 def with_conditions(rng: Random, op: Op, sizes: dict[str, int]) -> Op:

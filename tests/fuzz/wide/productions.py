@@ -21,6 +21,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "tensors: LPAR RPAR": "an op without outputs is refused (no-outputs)",
     "AS NAME": "sparse formats are refused (sparse-format), and a schedule for a list of ops, of which these are parts",
     "subscripts: _LSQB _ELSE expr RSQB": "a scalar has no axis to leave",
+    "target_else": "`else` on a left side is refused (target-subscript)",
     "call: NAME LPAR RPAR": "no function takes nothing (wrong-arity)",
     "size_call: NAME LPAR RPAR": "no function takes nothing (wrong-arity)",
     "assign: NAME domain ": "a scalar has no index that a condition restricts (bad-domain)",

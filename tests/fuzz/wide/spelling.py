@@ -33,7 +33,7 @@ def _line(line: str, maybe) -> list[str]:
     if re.match(r" +t\d+\b.* = ", line):
         line = _with_commas(line, maybe)
     if re.match(r" +t\d+\b.* = ", line) and maybe(0.3):
-        line = line.replace(" else ", ", else ", 1)
+        line = re.sub(r"(?<!,) else ", ", else ", line, count=1)
     if line.startswith("op ") and maybe(0.4):
         line = line.replace(" -> ", "\n        -> ", 1)
     if line.startswith(("op ", "schedule ")) and " where " in line and maybe(0.4):
