@@ -15,7 +15,8 @@ added twice, or never, gives another polynomial, and neither rounding, cancellat
 EXPONENTS   exp(a + b) = exp(a) exp(b), so what is multiplied by a correction equals what was computed at once. The exponents
          of an element of order q count modulo q. So each value is a random element of that field as well, and exp makes a
          power with it (Mirage, OSDI 2025, verifies programs with one exponential in this way). The results of exp have no
-         exponent: an exp of them is a random function again.
+         exponent: an exp of them is a random function again. But an extreme of them has one, and its distance to one of them:
+         there each has a random one of its own, a function of its element.
 
 SPECIAL  Infinities and NaN are those of numbers, since rows of which nothing counts are made of them (`special_values`).
 
@@ -197,6 +198,8 @@ class FieldDomain:
             with np.errstate(all="ignore"):
                 num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
             num = np.where(known, num, np.nan)
+        if fn == "sub" and self.powers and any((a["ex"] >= 0).any() for a in args):
+            args = tuple(map(_with_exponents, args))
         if fn in _SCALE:
             out = self._extreme(fn, args[0], args[1], num, dtype)
         elif fn in _BASES:
@@ -230,7 +233,7 @@ class FieldDomain:
 
     def _extreme(self, fn: str, a: Array, b: Array, num: Array, dtype: DType) -> Array:
         first = _IDENTITY[fn]
-        a, b = np.broadcast_arrays(a, b)
+        a, b = np.broadcast_arrays(*(map(_with_exponents, (a, b)) if self.powers else (a, b)))
         x, y = (a["at"] - first) % P, (b["at"] - first) % P
         exponents: Any = -1
         if self.powers:
@@ -264,6 +267,15 @@ class FieldDomain:
             whole, exact = number.astype(np.int64)[..., None], np.asarray(exact)[..., None]
             at, exponents = np.where(exact, whole % P, at), np.where(exact, whole % Q, exponents)
         return field_values(at, num, exponents)
+
+
+def _with_exponents(x: Array) -> Array:
+    """EXPONENTS: results of exp with some."""
+    if not (none := x["ex"] < 0).any():
+        return x
+    out = x.copy()
+    out["ex"] = np.where(none, exponents_of(x["at"]), x["ex"])
+    return out
 
 
 def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:

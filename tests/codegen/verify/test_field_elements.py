@@ -128,6 +128,24 @@ def test_a_power_of_a_power_is_a_random_function() -> None:
     assert d.same(d.apply("exp", (once,), F32), d.apply("exp", (same,), F32)).all()
 
 
+def test_an_extreme_of_powers_is_one_that_exponentials_are_taken_to() -> None:
+    """exp(x - m) exp(m - n) is exp(x - n) where m and n are maxima of exponentials, of one or several."""
+    d = FieldDomain()
+
+    def exp(x: Any) -> Any:
+        return d.apply("exp", (x,), F32)
+
+    def minus(x: Any, y: Any) -> Any:
+        return d.apply("sub", (x, y), F32)
+
+    x, y = exp(d.inputs(F32, (5,))), exp(d.inputs(F32, (5,)))
+    m = d.apply("max", (d.constant(float("-inf"), F32), x), F32)
+    n = d.apply("max", (m, y), F32)
+    assert d.same(d.apply("mul", (exp(minus(x, m)), exp(minus(m, n))), F32), exp(minus(x, n))).all()
+    assert not d.same(exp(minus(x, m)), exp(minus(x, n))).any()
+    assert d.same(exp(minus(m, m)), d.constant(1, F32)).all()
+
+
 def test_an_operation_costs_as_much_as_some_hundred_values() -> None:
     for strict in (False, True):
         d = FieldDomain(strict=strict)

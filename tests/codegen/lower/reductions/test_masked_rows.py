@@ -30,6 +30,7 @@ MASKS = {
     "a mask in a mask": "where(i != 1, where(t % 3 == i, X[i, t], {0}), {0})",
     "scaled": "where(t > 3*i, X[i, t], {0}) * 0.5",
     "shifted": "where(t > 3*i, X[i, t], {0}) + 1.0",
+    "of exponentials": "where(t > i, exp(X[i, t]), {0})",
     "of a product": "where(t != i, X[i, t] * X[i, t], {0})",
 }
 ENDS = {"max": ("-inf", "x[i, t] - m[i]"), "min": ("inf", "(m[i] - x[i, t]) * 0.5")}
