@@ -43,7 +43,10 @@ def test_schedules(path: Path) -> None:
     for case in cases:
         if case.compiled is None:  # a schedule for any contraction is not for every op
             continue
-        said = verify(case.compiled.program, case.op, str(case.schedule and case.schedule.name), work=WORK)
+        name = str(case.schedule and case.schedule.name)
+        said = verify(case.compiled.program, case.op, name, work=WORK)
+        if not said.checked:  # a block of a large tile alone is more
+            said = verify(case.compiled.program, case.op, name, work=50 * WORK)
         assert said.checked, f"{case.schedule and case.schedule.name} on {case.device.name}: {said}"
         checked += 1
     assert checked
@@ -62,4 +65,4 @@ def test_ops(name: str, device: str) -> None:
     program = compile_program(module, op, None, module.device(device)).program
     found = verify(program, op, work=WORK)
     # Where one call of an instruction computes many values, no instance is done by then.
-    assert found.checked or verify(program, op, work=10 * WORK).checked
+    assert found.checked or verify(program, op, work=50 * WORK).checked
