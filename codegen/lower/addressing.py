@@ -191,10 +191,11 @@ def _read(ctx: LoweringContext, focus: Focus, load: Load) -> Value:
         if conds:
             value = Masked(conds, value, translate(ctx, focus, load.otherwise), load.dtype)
     conds = unfilled_edge_conds(focus, view, mine) if view.form != "global" and view.zero_padded else edge_conds(focus, mine)
-    return Masked(conds, value, _zero(load.dtype), load.dtype) if conds else value
+    return Masked(conds, value, zero_of(load.dtype), load.dtype) if conds else value
 
 
-def _zero(dtype: DType) -> Const:
+def zero_of(dtype: DType) -> Const:
+    """The zero of a type."""
     return Const(False if dtype.kind == "bool" else 0, dtype)
 
 

@@ -12,23 +12,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dsl.errors.schedule import BadLayout, NotComputed
+from ...dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
 from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.schedule_tree import Keep, Move
 from ..ir.tile_ir import Alloc, Stmt
 from ..plan.computations import Computation
-from ..plan.derived_names import buffer_name, tensor_of
+from ..plan.derived_names import RimIndex, buffer_name, tensor_of
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
 from .copies.pipeline_depth import copy_staging
-from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
+from .copies.staged_axes import StagedAxis, mask_copy, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
 from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
-from .spec import Focus, Range, View
+from .rims import check_one_nest, has_rim, in_own_names
+from .spec import Focus, Range, View, or_state_bound
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -53,22 +54,26 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
             node.span,
             help=f"write `keep {tensor_of(first)} in {memory}`, with a block, above this line",
         )
+    check_one_nest(low, focus, w, node.below)
     focus = focus_with_copy(low, focus, name, w, node.below)
     if in_registers:
         return _in_registers(low, focus, node, name, w)
     indices = w.stored_indices(name)
     others = replace(focus, computations=tuple(x for x in focus.computations if x is not w))
-    axes = [staged_index_axis(low, others, i, name, memory, node.below) for i in indices]
+    axes = [_axis(low, others, i, name, memory, node) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], node)
     ctx.buffers.append(buffer)
     form = view_form(others.computations, node, name, w)
     view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
-    if w.reduction is None:  # zero outside the live ranges, as copies are
+    own, ranges = in_own_names(w, focus.ranges)
+    if has_rim(w):
+        view = replace(view, zero_padded=False, filled_extents=None, fully_written=frozenset())
+    elif w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=mask_copy(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
     else:
         view = replace(view, zero_padded=False)
-        own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
+        ranges = {i: focus.ranges[i] for i in (*indices, *w.reduced)}
     making = replace(
         focus.with_view(name, view), computations=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={}
     )
@@ -86,6 +91,21 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         ctx.rotating[buffer.name] = staging.depth
     body = low.lower(others.with_view(name, view), node.below)
     return [Alloc(buffer, (*made, *body), node.span, staging)]
+
+
+def _axis(low: Lowering, others: Focus, index: str, tensor: str, memory: str, node: Keep | Move) -> StagedAxis:
+    """What is made along an index: what the lines below read of the focus, or the rim around that."""
+    if not isinstance(index, RimIndex):
+        return staged_index_axis(low, others, index, tensor, memory, node.below)
+    r = others.ranges[index]
+    extent = r.size.constant
+    if extent is None:
+        raise UnboundedTile(
+            f"what readers of `{tensor_of(tensor)}` read along `{index.of}` has no constant extent here",
+            node.span,
+            help=f"tile `{index.of}` above this line{or_state_bound(r.size)}",
+        )
+    return StagedAxis(index.of, r.base, extent, (), ())
 
 
 def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:

@@ -15,10 +15,12 @@ from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
 from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Materialise, Move, Node, Tile
 from ..plan.computations import Computation
+from ..plan.derived_names import RimIndex
 from .copies.pipeline_depth import is_unrolled
 from .leaves.match_instr import InstrMatch
 from .lowering_context import LoweringContext
 from .reductions.split_reduction import tile_splits_reduction
+from .rims import in_own_names
 from .spec import ZERO, Focus, Range
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ def _instr(low: Lowering, focus: Focus, node: Node) -> tuple[InstrMatch, Computa
 
 
 def _own_nest(focus: Focus, node: Node) -> tuple[Focus, Focus, Node, Node] | None:
-    """OWN_NEST: the focus of the node's block and of what is below, and both; None where the block computes no reduction."""
+    """OWN_NEST: the focus of the node's block and of what is below, and both; None where the block computes no reduction.
+
+    The lines of the block name the indices of a rim as the op does.
+    """
     if not isinstance(node, Materialise) or node.block is None:
         return None
     read = {t for w in focus.computations for t in w.reads}.intersection(node.tensors)
@@ -43,7 +48,12 @@ def _own_nest(focus: Focus, node: Node) -> tuple[Focus, Focus, Node, Node] | Non
     others = tuple(w for w in focus.computations if w not in made)
     if not made:
         return None
+    made = tuple(in_own_names(w, focus.ranges)[0] for w in made)
     return replace(focus, computations=made), replace(focus, computations=others), node.block, node.below
+
+
+def _in_block(index: str) -> str:
+    return index.of if isinstance(index, RimIndex) else index
 
 
 def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: Node) -> int:
@@ -53,7 +63,8 @@ def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: No
     for x in node.path():
         if (own := _own_nest(focus, x)) is not None:
             made, others, block, below = own
-            return max(read_extent(low, made, index, capacity, block), read_extent(low, others, index, capacity, below))
+            mine = read_extent(low, made, _in_block(index), capacity, block)
+            return max(mine, read_extent(low, others, index, capacity, below))
         if isinstance(x, Tile):
             for a in x.axes:
                 if a.index != index:
@@ -100,7 +111,7 @@ def read_grain(
         if (own := _own_nest(focus, x)) is not None:
             made, others, block, below = own
             grains = (
-                read_grain(low, made, index, capacity, block, held, entered),
+                read_grain(low, made, _in_block(index), capacity, block, held, entered),
                 read_grain(low, others, index, capacity, below, held, entered),
             )
             fine, coarse = sorted(grains)

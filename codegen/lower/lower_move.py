@@ -22,7 +22,7 @@ from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, s
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, is_read_as_view, plain_index, unheld_indices
-from ..plan.derived_names import StagedCopy, UnstoredResult, buffer_name, result_of
+from ..plan.derived_names import RimIndex, StagedCopy, UnstoredResult, buffer_name, result_of
 from ..plan.name_factors import side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
 from ..schedule.synthetic_spans import names_instr
@@ -270,7 +270,8 @@ def _box_axis(low: Lowering, focus: Focus, move: Move, memory: str, d: int, foun
     ctx = low.ctx
     plain = {plain_index(ld.indices[d]) for ld in found}
     index = next(iter(plain))
-    if len(plain) == 1 and index is not None and index in focus.ranges and index not in taken:
+    of_rim = isinstance(index, RimIndex)  # whose name the lines of a block cannot say
+    if len(plain) == 1 and index is not None and not of_rim and index in focus.ranges and index not in taken:
         r = focus.ranges[index]
         extent = low.footprint(focus, index, move.below)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, spanned_size(r)))

@@ -52,6 +52,7 @@ from .readers import stored_by_others
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
+from .rims import with_rim_ranges
 from .spec import Focus, or_state_bound
 from .stores.write_back import share_out
 from .tiling.distribute_tiles import tile_count
@@ -87,6 +88,7 @@ class Lowering:
 
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:
         """What the node, and those below it, do to the focus, as statements."""
+        focus = with_rim_ranges(self, focus, node)
         self.ctx.trace.enter(self.ctx, focus, node)
         self.ctx.lines_above.append(node)
         try:

@@ -24,6 +24,7 @@ from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
 from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
+from .rims import has_rim, with_rims
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.domain_bounds import UNBOUNDED, domain_bounds
@@ -46,6 +47,7 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         alike = made_below or not tile_splits_reduction(ctx.device, tile) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
+    focus = _with_rims_of_one_loop(low, focus, tile, together)
     chain = online_chain(low, focus, tile)
     if chain and tile_splits_reduction(ctx.device, tile):
         return _split_chain(low, focus, tile, mine, chain)
@@ -62,6 +64,21 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         if opened is not None:
             return opened
     return _tiles(low, focus, tile, mine)
+
+
+def _with_rims_of_one_loop(
+    low: Lowering, focus: Focus, tile: Tile, together: Callable[[Computation, Computation], bool]
+) -> Focus:
+    """The focus `with_rims`, where each tensor that has one, and all its readers, share the loops of the tile."""
+    rims = with_rims(low, focus, tile)
+    if rims is focus:
+        return focus
+    groups = shared_loop_groups(rims.computations, together)
+    for w in rims.computations:
+        here = {w, *(x for x in rims.computations if not x.reads.isdisjoint(w.targets))} if has_rim(w) else {w}
+        if not any(here.issubset(g) for g in groups):
+            return focus
+    return rims
 
 
 def _split_chain(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis], chain: tuple[Dependence, ...]) -> list[Stmt]:
@@ -165,7 +182,7 @@ def _together(first: Computation, second: Computation, indices: tuple[str, ...],
     """
 
     def again(w: Computation) -> bool:
-        return not below.isdisjoint(w.targets) and (w.reduction is None or alone)
+        return not below.isdisjoint(w.targets) and (w.reduction is None or alone or has_rim(w))
 
     def fits(i: str) -> bool:
         having = (i in first.all_indices, i in second.all_indices)

@@ -155,12 +155,16 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
+                way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
+                keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and x.block is None), None)
+                if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):
+                    way = f"give `keep {t} in {keep.memory}` a block, which makes what each {level} reads; or {way}"
                 raise CannotMeet(
                     f"`{then}` needs what every {level} makes of `{first}`, and none waits for another"
                     if index in v.all_indices
                     else f"`{first}` is stored by one {level}, and `{then}` in every {level} reads it: none waits for another",
                     span,
-                    help=f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}",
+                    help=way,
                 )
 
 

@@ -112,6 +112,12 @@ class Component(Derived):
     mark = "~index"
 
 
+class RimIndex(Derived):
+    """An index of what each tile of its readers makes for itself, with what they read beyond the tile."""
+
+    mark = "~rim"
+
+
 class SharedValue(Derived):
     """The value of an inlined tensor at the point with this number, which several readers share."""
 

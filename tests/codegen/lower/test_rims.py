@@ -1,0 +1,202 @@
+"""Intermediates that are made for each tile of what reads them, with a rim: in one launch, right at odd sizes, 1 and 0.
+
+Results are written into poisoned memory. Under the emulator reads of what nothing wrote are found as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors import UserError
+from andiron.dsl.module import Module, loads
+from andiron.dsl.ops.specialise import bind_params
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+
+from ...support.library.cases import poisoned
+
+STENCIL = """op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):
+    A[i: H, j: W] = X[i, j] + X[i - 1, j else 0] + X[i, j + 1 else 0]
+    B[i: H, j: W] = A[i - 1, j else 0] * 2.0 + A[i, j + 2 else 1]
+    Y[i, j] = B[i - 1, j else 0] + B[i + 1, j else 0] + B[i, j - 1 else 0] + B[i, j]
+"""
+CONVS = """op f[C, H, W, O, P](X: f32[C, H, W], F: f32[O, C, 3, 3], G: f32[P, O, 3, 3]) -> (Y: f32[P, H, W]):
+    D[o, p: H, q: W] = relu(sum(c, r, s) X[c, p + r - 1, q + s - 1 else 0] * F[o, c, r, s])
+    Y[o, p, q] = sum(c, r, s) D[c, p + r - 1, q + s - 1 else 0] * G[o, c, r, s]
+"""
+STRIDED = """op f[C, H, W, O, P](X: f32[C, H, W], F: f32[O, C, 3, 3], G: f32[P, O, 3, 3]) -> (Y: f32[P, H2, W2])
+        where H2 = (H + 1) / 2, W2 = (W + 1) / 2:
+    D[o, p: H + 2, q: W + 2] = sum(c, r, s) X[c, p + r - 2, q + s - 2 else 0] * F[o, c, r, s]
+    Y[o, p, q] = sum(c, r, s) D[c, p*2 + r - 1, q*2 + s - 1 else 0] * G[o, c, r, s]
+"""
+VALID = """op f[N](X: f32[N], w: f32[3]) -> (Y: f32[P]) where P = N - 4:
+    D[i: N - 2] = (sum(r) X[i + r] * w[r]) * f32(i)
+    Y[i] = sum(r) D[i + r] * w[r]
+"""
+PIXELS = ((37, 65), (5, 7), (16, 32), (1, 1), (2, 1), (0, 5), (5, 0))
+IMAGES = (
+    (3, 5, 7, 4, 5),
+    (17, 9, 6, 8, 3),
+    (2, 20, 40, 3, 7),
+    (1, 1, 1, 1, 1),
+    (3, 0, 4, 2, 2),
+    (0, 3, 4, 2, 2),
+    (3, 3, 4, 0, 2),
+)
+# the op, where it runs, the lines of its schedule, the shapes of what is kept, sizes
+CASES = {
+    "two stencils": (STENCIL, "cpu", """    tile i: 8, j: 16 -> core
+    move X -> l2
+    keep A in l2:
+        tile i: 1, j: 8
+        compute
+    keep B in l2:
+        tile i: 1, j: 8 -> lane
+        compute
+    tile i: 1, j: 8
+    compute
+""", {"a": (11, 19), "b": (10, 17)}, PIXELS),
+    "below several tiles": (STENCIL, "cpu", """    tile i: 8 -> core
+    tile j: 32
+    keep A in l2:
+        compute
+    tile j: 3
+    keep B in l1:
+        tile i: 3
+        compute
+    compute
+""", {"a": (11, 36), "b": (10, 4)}, PIXELS),
+    "shared by threads": (STENCIL, "emulate:sm_80", """    tile i: 8, j: 16 -> block
+    keep A in shared:
+        tile i: 1, j: 1 -> thread
+        compute
+    keep B in shared:
+        tile i: 2, j: 1 -> thread
+        compute
+    tile i: 1, j: 1 -> thread
+    compute
+""", {"a": (11, 19), "b": (10, 17)}, PIXELS),
+    "two convolutions": (CONVS, "cpu", """    tile p: 4, q: 16 -> core
+    keep D in l2:
+        tile o: 3, q: 16
+        keep D in register
+        tile c: 1, r: 1, s: 1
+        compute with fma
+    tile o.2: 2, q: 16
+    keep Y in register
+    tile o: 1, r: 1, s: 1
+    compute with fma
+""", {"d": (64, 6, 18)}, IMAGES),
+    "some channels at a time": (CONVS, "cpu", """    tile p: 4, q: 16 -> core
+    keep Y in l2
+    tile o: 4
+    keep D in l2:
+        tile q: 16
+        keep D in register
+        tile c: 1, r: 1, s: 1
+        compute with fma
+    tile o.2: 2, q: 16
+    keep Y in register
+    tile o: 1, r: 1, s: 1
+    compute with fma
+""", {"d": (4, 6, 18)}, IMAGES),
+    "two convolutions on a GPU": (CONVS, "emulate:gfx942", """    tile p: 4, q: 8 -> block
+    move X -> shared
+    keep D in shared:
+        tile o: 1, p: 1, q: 1 -> thread
+        compute
+    tile o.2: 1, p: 1, q: 1 -> thread
+    compute
+""", {"d": (64, 6, 10)}, IMAGES),
+    "a stride": (STRIDED, "cpu", """    tile p.2: 3, q.2: 5 -> core
+    keep D in l2:
+        tile o: 3, q: 16
+        keep D in register
+        tile c: 1, r: 1, s: 1
+        compute
+    tile o.2: 2, q.2: 5
+    keep Y in register
+    tile o: 1, r: 1, s: 1
+    compute
+""", {"d": (64, 7, 11)}, IMAGES),
+    "without padding": (VALID, "cpu", """    tile i.2: 16 -> core
+    keep D in l1:
+        tile i: 8
+        compute
+    tile i.2: 8
+    compute
+""", {"d": (18,)}, ((4,), (5,), (37,), (20,))),
+}  # fmt: skip
+
+
+def module_of(name: str) -> tuple[Module, str]:
+    op, target, lines, _, _ = CASES[name]
+    bounds = " where C <= 64, O <= 64, P <= 64" if "C, H" in op else ""
+    on = "cpu:avx2" if target == "cpu" else target.partition(":")[2]
+    return loads(f"{op}schedule s for f on {on}{bounds}:\n{lines}"), on
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name: str) -> None:
+    (module, _), target = module_of(name), CASES[name][1]
+    op = bind_params(module.ops["f"])
+    kernel = compile(module, "f", "s", target)
+    for extents in CASES[name][4]:
+        sizes = dict(zip([d.name for d in op.dims], extents, strict=True))
+        rng, known = np.random.default_rng(5), op.all_sizes(sizes)
+        arrays = [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(np.float32) for t in op.inputs]
+        out = poisoned(tuple(e.evaluate(known) for e in op.outputs[0].shape), np.dtype(np.float32))
+        kernel(*arrays, out=out)
+        assert check(op, arrays, [out]).ok, sizes
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_made_in_the_tile(name: str) -> None:
+    """As much as readers read; nothing goes through memory that all units see."""
+    module, on = module_of(name)
+    program = compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device(on)).program
+    assert len(program.launches) == 1
+    assert not [b for b in program.buffers if b.kind == "workspace"]
+    made = {s.buffer.name: s.buffer.shape for s in statements(program.launches[0].body) if isinstance(s, Alloc)}
+    for buffer, shape in CASES[name][3].items():
+        assert tuple(e.constant for e in made[buffer]) == shape
+
+
+def lowered(text: str, device: str):
+    module = loads(text)
+    return compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device(device)).program
+
+
+def test_an_output_has_no_rim() -> None:
+    """Neighbours would store its elements as well."""
+    text = STENCIL.replace("-> (Y: f32[H, W])", "-> (Y: f32[H, W], B: f32[H, W])")
+    module = loads(f"{text}schedule s for f:\n{CASES['two stencils'][2]}")
+    kernel = compile(module, "f", "s", "cpu", sizes={"H": 13, "W": 37})
+    x = np.random.default_rng(1).normal(size=(13, 37)).astype(np.float32)
+    out = [poisoned(x.shape, x.dtype) for _ in range(2)]
+    kernel(x, out=tuple(out))
+    assert check(bind_params(module.ops["f"]), [x], out).ok
+    made = [s.buffer.shape for a in kernel.program.launches for s in statements(a.body) if isinstance(s, Alloc)]
+    assert (10, 17) not in [tuple(e.constant for e in shape) for shape in made]
+
+
+def test_without_a_block_blocks_cannot_meet() -> None:
+    lines = "    tile i: 8, j: 16 -> block\n    keep B in shared\n    tile i: 1, j: 1 -> thread\n    compute\n"
+    with pytest.raises(UserError) as caught:
+        lowered(f"{STENCIL}schedule s for f:\n{lines}", "sm_80")
+    assert caught.value.id == "schedule-cannot-meet"
+    assert str(caught.value.help).startswith("give `keep B in shared` a block, which makes what each block reads")
+
+
+def test_a_reader_that_nothing_makes_in_the_tile() -> None:
+    """B is between A and the result, and has no rim of its own here."""
+    lines = "    tile i: 8, j: 16 -> core\n    keep A in l2:\n        compute\n    tile i: 1\n    compute\n"
+    module = loads(f"{STENCIL}schedule s for f:\n{lines}")
+    kernel = compile(module, "f", "s", "cpu", sizes={"H": 13, "W": 37})
+    x = np.random.default_rng(1).normal(size=(13, 37)).astype(np.float32)
+    out = poisoned(x.shape, x.dtype)
+    kernel(x, out=out)
+    assert check(bind_params(module.ops["f"]), [x], [out]).ok
