@@ -42,6 +42,7 @@ def complete_schedules(
     Raises UnkeptIntermediate if a tree does not keep one of `joined`, which completion would have in the launch of its readers:
     such lines mean a launch of its own.
     """
+    context.planned = tuple(computations for computations, _ in parts)
     trees = [(computations, _complete(context, computations, lines)) for computations, lines in parts]
     for computations, tree in trees:
         if not joined & shared_intermediates(computations) <= {t for x in all_nodes(tree) for t in x.tensors}:

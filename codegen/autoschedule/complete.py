@@ -59,7 +59,10 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
                 continue
             why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
             where = f"line {line.span.line}, " if line.span is not None else ""
-            ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
+            ctx.attempts.plainly = (
+                f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly"
+            )
+            ctx.note(ctx.attempts.plainly)
             break
         return lines
 

@@ -200,9 +200,17 @@ def launches_of(
         raise NotComputed(
             "this line belongs to no launch: all launches have a block of their own",
             rest_of[0].span,
-            help="write it inside the block of the tensor that it is for",
+            help=_own_launch(device, rest_of[0]),
         )
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def _own_launch(device: Device, line: syntax.Line) -> str:
+    """Where to write a line that belongs to no launch."""
+    outer = device.memories[0].name
+    if isinstance(line, syntax.Keep) and line.memory == outer:
+        return f"`keep {', '.join(line.tensors)} in {outer}:` with `auto` below it is a launch of its own"
+    return "write it inside the block of the tensor that it is for"
 
 
 def apart_tensors(op: Op, device: Device, lines: tuple, joined: frozenset[str] | None = None) -> frozenset[str]:

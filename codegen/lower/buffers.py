@@ -51,7 +51,7 @@ def memory_buffer(
         raise CannotMeet(
             f"arguments live in `{memory}`: it has no separate part for each {sharers[0].name}",
             at,
-            help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
+            help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with `auto` below it is a launch for T alone",
         )
     layout = tile_layout([(a, as_expr(n)) for a, n in axes], node, dtype)
     if node is not None:

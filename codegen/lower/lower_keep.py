@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.base import Label
-from ...dsl.errors.schedule import HeldTwice, NotComputed
+from ...dsl.errors.schedule import HeldTwice, NotComputed, UnboundedTile
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
@@ -25,6 +25,7 @@ from .compute_at import compute_at
 from .leaves.fragment_fit import projected
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import fragment_below, fragment_here, owner_tree
+from .other_launches import computed_elsewhere
 from .readers import (
     check_kept_reads,
     check_own_elements,
@@ -69,6 +70,7 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         check_kept_parts(low.ctx.device, w, keep)
         part = low.split.get(w.name)
         name = part.target if part is not None and part.target in read_here else name  # what its own part has
+        _check_bounded(low, focus, keep, name, w)
         if name in read_here:
             return _keep_for_readers(low, focus, keep, name, w)
         if w.name in focus.open_accumulators:
@@ -85,7 +87,22 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, keep.but(names=(copy,)))
     known = (t for w in focus.computations for t in w.names)
-    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=low.ctx.did_you_mean(name, known))
+    way = computed_elsewhere(low.ctx, low.computations, name) or low.ctx.did_you_mean(name, known)
+    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=way)
+
+
+def _check_bounded(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> None:
+    """Raises UnboundedTile for what is kept above all tiles, in the memory of the outermost level, and is as large as it is."""
+    outer = low.ctx.device.memories[0].name
+    if keep.memory != outer or keep.block is not None or focus.level != low.ctx.outermost:
+        return
+    for i in w.indices:
+        if i in focus.ranges and focus.ranges[i].whole_capacity is None:
+            raise UnboundedTile(
+                f"a buffer here spans `{i}`, whose extent has no bound",
+                keep.span,
+                help=f"`keep {name} in {outer}:` with `auto` below it gives `{name}` a launch of its own, for any size",
+            )
 
 
 def _keep_for_readers(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> list[Stmt]:

@@ -34,6 +34,7 @@ from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, s
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
+from .other_launches import read_elsewhere
 from .spec import ZERO, Focus, Range, View
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
         if low.names_other_nest(focus, lambda w: move.tensor in w.reads):
             return low.lower(focus, move.below)
         reads = (t for w in focus.computations for t in w.reads)
-        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=ctx.did_you_mean(move.tensor, reads))
+        way = read_elsewhere(ctx, low.computations, move.tensor) or ctx.did_you_mean(move.tensor, reads)
+        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
     memory = move.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
     held = focus.views[move.tensor].form == "path"

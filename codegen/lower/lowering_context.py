@@ -62,6 +62,7 @@ class LoweringContext:
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
     without_instr: set[Span] = field(default_factory=set)  # lines for which an instruction was chosen that cannot be used
+    planned: tuple[tuple[Computation, ...], ...] = ()  # the computations of each launch, as the lines have them
     preceding_launches: list[tuple[Computation, ...]] = field(default_factory=list)  # of split reductions, as the next
     following_launches: list[tuple[Computation, ...]] = field(default_factory=list)
     filled_lines: dict[object, tuple] = field(default_factory=dict)  # key of a node -> the block that completion gives it

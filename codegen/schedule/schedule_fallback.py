@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from ...dsl.errors import UserError
+from ...dsl.errors.schedule import CapacityExceeded, RegisterMismatch
 from ..plan.derived_names import result_of
 from .candidate import Candidate
 from .synthetic_spans import concerns_filled_in
@@ -26,11 +27,13 @@ MOST = 4  # compilations: of one program [limit]
 @dataclass
 class ScheduleAttempts:
     """`over`: how many ways of a launch were passed over; `notes`: why. Of the attempt under way: the launch that is being
-    `lowered` ("": all were), and the way `chosen` for each, in the order in which they were asked for."""
+    `lowered` ("": all were), the way `chosen` for each, in the order in which they were asked for, and why one of them is the
+    plain one, where lines have no place in others (`plainly`)."""
 
     over: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     errors: list[UserError] = field(default_factory=list)
+    plainly: str = ""
     lowered: str = ""
     chosen: dict[str, Candidate] = field(default_factory=dict)
 
@@ -48,7 +51,10 @@ class ScheduleAttempts:
         """Begins another attempt, after an error: without the way that it came from. Raises what is REPORTED where none is to
         blame, or enough were tried."""
         again = any(x is error for x in self.errors)
-        self.errors += [] if again else [error]
+        if not again:
+            self.errors.append(error)
+            if self.plainly and isinstance(error, CapacityExceeded | RegisterMismatch):  # a nest might have distributed more
+                error.help = "; ".join(filter(None, (error.help, self.plainly)))
         # What is found when all launches are there is blamed on each in turn, the last one first.
         blamed = self.lowered or min(reversed(self.chosen), key=lambda x: self.over[x], default="")
         if again or blamed not in self.chosen or self.over.total() + 1 >= MOST:
@@ -56,7 +62,7 @@ class ScheduleAttempts:
         about = self.chosen[blamed].about or "the first choice"
         self.notes.append(f"launch {result_of(blamed)}: {about} cannot be compiled ({error.id}), so the next way was taken")
         self.over[blamed] += 1
-        self.lowered = ""
+        self.lowered = self.plainly = ""
         self.chosen.clear()
 
     def _reported(self) -> UserError:

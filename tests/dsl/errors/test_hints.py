@@ -141,3 +141,96 @@ def test_a_file_without_an_op_says_how_one_is_written():
         andiron.compile("device d extends sm_80:\n    units 4\n", target="cpu:generic")
     assert found.value.help is not None
     assert found.value.help.startswith("write one: `op NAME[SIZES]")
+
+
+# ---------------------------------------------------------------- lines of one launch about what another has
+
+PASS = "import std.ops.attention\n"
+APART = """op f[M, N](X: f32[M, N]) -> (l: f32[M], z: f32[M]):
+    m[i] = max(j) X[i, j]
+    l[i] = sum(j) exp(X[i, j] - m[i])
+    z[i] = sum(j) X[i, j]
+"""
+BLOCK = "tile h: 1, i: 16 -> block / keep m, l, o in register / tile t: 32 online / "
+ELSEWHERE = {
+    "a copy of what a result of another launch is made of": (
+        PASS, "attention", "sm_80", BLOCK + "move k -> shared / tile i: 16 -> warp / compute",
+        "`keep s in register` below this line has it computed here",
+        BLOCK + "move k -> shared / tile i: 16 -> warp / keep s in register / auto",
+    ),
+    "the same on a CPU": (
+        PASS, "attention", "cpu:avx2",
+        "tile h: 1, i: 16 -> core / keep m, l, o in l2 / tile t: 32 online / move k -> l2 / compute",
+        "`keep s in register` below this line has it computed here",
+        "tile h: 1, i: 16 -> core / keep m, l, o in l2 / tile t: 32 online / move k -> l2 / keep s in register / compute",
+    ),
+    "a reduction beside a pass": (
+        APART, "f", "cpu:avx2", "tile i: 32 -> core / keep m, l, z in register / tile j: 32 online / compute",
+        "it has a launch of its own, as nothing here reads it: leave it out of this line",
+        "tile i: 32 -> core / keep m, l in register / tile j: 32 online / compute",
+    ),
+    "the same with its block": (
+        APART, "f", "cpu:avx2", "tile i: 32 -> core / keep m, l, z in register / tile j: 32 online / compute",
+        "or write a block for it, `keep z in dram:`",
+        "keep z in dram: /    auto / tile i: 32 -> core / keep m, l in register / tile j: 32 online / compute",
+    ),
+    "the outermost memory without a block": (
+        APART, "f", "sm_80", "keep m in global / auto",
+        "`keep m in global:` with `auto` below it gives `m` a launch of its own, for any size",
+        "keep m in global: /    auto / auto",
+    ),
+    "the same on a CPU, of a product": (
+        PASS, "attention", "cpu:avx2", "keep s in dram / auto",
+        "`keep s in dram:` with `auto` below it gives `s` a launch of its own, for any size",
+        "keep s in dram: /    auto / auto",
+    ),
+    "the same beside blocks": (
+        APART, "f", "sm_80", "keep l in global: /    auto / keep z in global: /    auto / keep m in global",
+        "`keep m in global:` with `auto` below it is a launch of its own",
+        "keep l in global: /    auto / keep z in global: /    auto / keep m in global: /    auto",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_what_another_launch_has_and_how_to_have_it_here(case):
+    op, name, target, lines, way, mended = ELSEWHERE[case]
+    sizes = {"H": 1, "Q": 33, "T": 70, "D": 16} if op == PASS and "move k" in lines else {}
+
+    def compiled(lines: str) -> None:
+        text = "".join(f"    {x.removeprefix(' ').rstrip()}\n" for x in lines.split("/"))
+        target_of = target if ":" in target else f"emulate:{target}"
+        andiron.compile(f"{op}schedule s for {name}:\n{text}", op=name, schedule="s", target=target_of, **sizes)
+
+    with pytest.raises(UserError) as found:
+        compiled(lines)
+    assert way in (found.value.help or "")
+    compiled(mended)
+
+
+def test_what_no_nest_has_is_said_with_what_is_refused():
+    """A plain sum of scores beside the pass has no nest: `auto` is filled in plainly, for which there is no room."""
+    text = """op f[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f32[H, Q, D], z: f32[H, Q]):
+    s[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k[h, t, d])
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    z[h, i] = sum(t) s[h, i, t]
+    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
+
+schedule s for f:
+    tile h: 1, i: 16 -> block
+    keep m, l, z, o in register
+    tile t: 32 online
+    tile i: 16 -> warp
+    keep s in register
+    auto
+"""
+    with pytest.raises(UserError) as found:
+        andiron.compile(text, schedule="s", target="emulate:sm_80", H=1, Q=33, T=70, D=16)
+    assert found.value.span is not None
+    assert found.value.span.text == "keep s in register"
+    help = found.value.help or ""
+    assert "`tile i: 4` would need" in help
+    assert "line 11, `keep m, l, z, o in register`: of rTile's nests none has it there" in help
+    andiron.compile(text.replace("i: 16", "i: 4"), schedule="s", target="emulate:sm_80", H=1, Q=33, T=70, D=16)
