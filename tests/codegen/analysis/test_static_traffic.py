@@ -36,8 +36,8 @@ schedule both for gemm on cpu:avx2:
     compute
 """
 CASES = [
-    ("blis", "gemm", [(37, 50, 21), (24, 32, 16), (1, 1, 1)]),
-    ("both", "gemm", [(37, 50, 21), (5, 4, 0)]),
+    ("blis", "gemm", [(25, 35, 9), (24, 32, 16), (1, 1, 1)]),
+    ("both", "gemm", [(25, 19, 9), (5, 4, 0)]),
     ("maxwell", "gemm", [(150, 131, 21)]),
     ("ampere", "hgemm", [(150, 136, 56)]),
     ("tall", "gemm", [(13, 17, 150)]),

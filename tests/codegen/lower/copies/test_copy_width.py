@@ -191,13 +191,13 @@ def test_read_back_it_is_the_same_program(fixed):
     ],
 )
 def test_right_and_no_more_conflicts(op, device, a, b, ahead):
-    """At all sizes, open and fixed, and with no more requests or turns of the banks than element by element."""
+    """At all sizes open, at half of them fixed, and with no more requests or turns of the banks than element by element."""
     mod = product(op, device, a, b, ahead=ahead)
     rng = np.random.default_rng(1)
     meaning = reference(bind_params(mod.ops[op]))
     for fixed in (False, True):
         kernel = None
-        for sizes in ODD:
+        for sizes in ODD[bool(ahead) :: 2] if fixed else ODD:
             if kernel is None or fixed:
                 kernel = compile(mod, op=op, schedule="s", target=f"emulate:{device}", **(sizes if fixed else {}))
             arrays = [
