@@ -17,7 +17,7 @@ from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Lines
-from .constraints import ParsedConstraints, PlacedLine, Slot, merged_lines, parse_constraints, slots_of_lines
+from .constraints import PlacedLine, merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
@@ -81,12 +81,9 @@ class _CompletedPass:
 
 
 def _completions_of_pass(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[_CompletedPass]:
-    found: dict[tuple[Slot, ...], ParsedConstraints | None] = {}  # most candidates differ in nothing but sizes
     for candidate in every_pass_candidate(ctx, computations) or one_pass_candidates(ctx, computations):
         slots, chosen, at = slots_of_lines(candidate.lines)
-        if slots not in found:
-            found[slots] = parse_constraints(ctx.device, slots, lines)
-        written = found[slots]
+        written = parse_constraints(ctx.device, slots, lines)
         if written is not None:
             merged = tuple(merged_lines(written.placement, chosen, at))
             own = tuple(line for _, line in merged)
