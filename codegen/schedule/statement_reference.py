@@ -149,7 +149,7 @@ one block: `keep a, b in dram:` is for both.
 
 The lines below schedule it too, or a block schedules its statement at this place. It computes the elements that the lines below
 read, with zeros past the edges, like a copy. So an operand that depends on several tensors (weights of four bits, their scales)
-is computed in shared memory for an instruction that reads it there. It is recomputed for each focus of the line. Where the lines
+is computed in shared memory for an instruction that reads it there. It is recomputed for each focus of the line. Where lines
 below read it beyond a tile above, as a stencil does, the block computes the rim as well, and so do the tiles beside.
 
 From registers a unit reads the elements that it computed. Readers of other elements (a transpose, a neighbour, an `else`) need
