@@ -35,7 +35,7 @@ RUNNING = 7  # registers: for a row, of a pass: both statistics as results and b
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
 # keys: of a part, where an open number of rows is small [estimate; test_few_rows_have_parts]
 OPEN_PART = 512
-MANY_KEYS = 1 << 16  # keys: of a tile that has all of them, where their number is open [estimate; test_what_is_left_of_a_pass]
+MANY_KEYS = 1 << 16  # keys: of a tile that has all of them, where their number is open [limit]
 PARTS = (64, 128, 256, 512, 1024, 2048, 4096)  # keys: of a part [tried; test_sizes_tried_for_parts]
 
 
