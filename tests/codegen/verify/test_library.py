@@ -1,4 +1,4 @@
-"""Every schedule that comes with Andiron is checked by instances, for each of its devices; every op on some of all devices.
+"""Every schedule that comes with Andiron is checked by instances, for each of its devices; every second op on one device.
 
 `FUZZ=N` checks every op on every device, and longer. Every op at its own sizes on the usual devices: test_instances.py.
 """
@@ -29,7 +29,7 @@ WORK = 10_000_000 if LONG else 200_000
 MANY = 12
 USUAL = ("cpu:avx2", "sm_80", "gfx90a")
 DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
-PAIRS = rotated(OPS, DEVICES)
+PAIRS = rotated([*OPS][:: 1 if LONG else 2], DEVICES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -55,7 +55,7 @@ def test_schedules(path: Path) -> None:
 def test_all_devices_are_there() -> None:
     assert len(DEVICES) > 10
     assert {d for _, d in PAIRS} == {*DEVICES}
-    assert {op for op, _ in PAIRS} == {*OPS}
+    assert len({op for op, _ in PAIRS}) >= len(OPS) // 2
 
 
 @pytest.mark.parametrize(("name", "device"), PAIRS)
