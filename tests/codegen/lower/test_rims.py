@@ -32,6 +32,10 @@ STRIDED = """op f[C, H, W, O, P](X: f32[C, H, W], F: f32[O, C, 3, 3], G: f32[P, 
     D[o, p: H + 2, q: W + 2] = sum(c, r, s) X[c, p + r - 2, q + s - 2 else 0] * F[o, c, r, s]
     Y[o, p, q] = sum(c, r, s) D[c, p*2 + r - 1, q*2 + s - 1 else 0] * G[o, c, r, s]
 """
+PRODUCTS = """op f[C, H, W, O, P](X: f16[H, W, C], F: f16[O, 3, 3, C], G: f16[P, 3, 3, O]) -> (Y: f32[H, W, P]):
+    D[p: H, q: W, o] = f16(relu(sum(r, s, c) f32(X[p + r - 1, q + s - 1, c else 0]) * f32(F[o, r, s, c])))
+    Y[p, q, o] = sum(r, s, c) f32(D[p + r - 1, q + s - 1, c else 0]) * f32(G[o, r, s, c])
+"""
 VALID = """op f[N](X: f32[N], w: f32[3]) -> (Y: f32[P]) where P = N - 4:
     D[i: N - 2] = (sum(r) X[i + r] * w[r]) * f32(i)
     Y[i] = sum(r) D[i + r] * w[r]
@@ -122,6 +126,21 @@ CASES = {
     tile o: 1, r: 1, s: 1
     compute
 """, {"d": (64, 7, 11)}, IMAGES),
+    "by an instruction of groups": (PRODUCTS, "emulate:sm_80", """    tile p: 16, q: 4 -> block
+    move X -> shared
+    move F -> shared
+    keep D in shared:
+        fuse p, q as m
+        tile m: 32 -> warp
+        keep D in register
+        tile r: 1, s: 1, c: 16
+        compute with mma_m16n8k16_f16
+    move G -> shared
+    tile q: 1 -> warp
+    keep Y in register
+    tile r: 1, s: 1, o: 16
+    compute with mma_m16n8k16_f16
+""", {"d": (18, 6, 32)}, ((32, 20, 37, 32, 32), (32, 5, 7, 32, 3), (32, 1, 1, 32, 1), (32, 0, 3, 32, 2))),
     "without padding": (VALID, "cpu", """    tile i.2: 16 -> core
     keep D in l1:
         tile i: 8
@@ -134,7 +153,9 @@ CASES = {
 
 def module_of(name: str) -> tuple[Module, str]:
     op, target, lines, _, _ = CASES[name]
-    bounds = " where C <= 64, O <= 64, P <= 64" if "C, H" in op else ""
+    bounds = (
+        " where C == 32, O == 32, P <= 32" if op is PRODUCTS else " where C <= 64, O <= 64, P <= 64" if "C, H" in op else ""
+    )
     on = "cpu:avx2" if target == "cpu" else target.partition(":")[2]
     return loads(f"{op}schedule s for f on {on}{bounds}:\n{lines}"), on
 
@@ -147,7 +168,7 @@ def test_right(name: str) -> None:
     for extents in CASES[name][4]:
         sizes = dict(zip([d.name for d in op.dims], extents, strict=True))
         rng, known = np.random.default_rng(5), op.all_sizes(sizes)
-        arrays = [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(np.float32) for t in op.inputs]
+        arrays = [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(t.dtype.numpy) for t in op.inputs]
         out = poisoned(tuple(e.evaluate(known) for e in op.outputs[0].shape), np.dtype(np.float32))
         kernel(*arrays, out=out)
         assert check(op, arrays, [out]).ok, sizes
