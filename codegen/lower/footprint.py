@@ -17,10 +17,10 @@ from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Materialise, 
 from ..plan.computations import Computation
 from ..plan.derived_names import RimIndex
 from .copies.pipeline_depth import is_unrolled
+from .intermediates.rims import in_own_names
 from .leaves.match_instr import InstrMatch
 from .lowering_context import LoweringContext
 from .reductions.split_reduction import tile_splits_reduction
-from .rims import in_own_names
 from .spec import ZERO, Focus, Range
 
 if TYPE_CHECKING:

@@ -21,12 +21,8 @@ from ..plan.computations import Computation
 from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name
 from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
-from .compute_at import compute_at
-from .leaves.fragment_fit import projected
-from .leaves.instr_leaf import register_buffer
-from .leaves.owner_tree import fragment_below, fragment_here, owner_tree
-from .other_launches import computed_elsewhere
-from .readers import (
+from .intermediates.compute_at import compute_at
+from .intermediates.readers import (
     check_kept_reads,
     check_own_elements,
     focus_with_copy,
@@ -37,6 +33,10 @@ from .readers import (
     subscripts_of,
     view_form,
 )
+from .leaves.fragment_fit import projected
+from .leaves.instr_leaf import register_buffer
+from .leaves.owner_tree import fragment_below, fragment_here, owner_tree
+from .other_launches import computed_elsewhere
 from .reductions.accumulator_computations import InitAccumulator, RunningUpdate, as_kind
 from .reductions.argreduce_index import accumulator_types
 from .reductions.check_combining import check_kept_parts

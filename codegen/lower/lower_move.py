@@ -27,11 +27,11 @@ from ..plan.name_factors import side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
 from ..schedule.synthetic_spans import names_instr
 from .buffers import check_one_owner, memory_buffer
-from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines
 from .copies.pipeline_depth import copy_staging
 from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, spanned_size, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
+from .intermediates.compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
 from .other_launches import read_elsewhere

@@ -38,6 +38,8 @@ from ..plan.computations import Computation
 from ..plan.derived_names import StoredCopy
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
+from .intermediates.readers import stored_by_others
+from .intermediates.rims import with_rim_ranges
 from .leaves.check_instr import UnusableInstr, check_executing_units, leave_out
 from .leaves.copy_leaf import copy_leaf
 from .leaves.instr_leaf import instr_leaf, strip_mask
@@ -48,11 +50,9 @@ from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
 from .lower_move import lower_move
 from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
-from .readers import stored_by_others
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
 from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
-from .rims import with_rim_ranges
 from .spec import Focus, or_state_bound
 from .stores.write_back import share_out
 from .tiling.distribute_tiles import tile_count

@@ -18,13 +18,13 @@ from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
+from .intermediates.readers import is_read_elsewhere, reads_beyond_tile, stored_by_others
+from .intermediates.rims import has_rim, with_rims
 from .leaves.scalar_leaf import cell_indices
-from .readers import is_read_elsewhere, reads_beyond_tile, stored_by_others
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
 from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
-from .rims import has_rim, with_rims
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.domain_bounds import UNBOUNDED, domain_bounds

@@ -1,7 +1,7 @@
 """Operands of a warp's instruction that are materialised in the staging memory, because the instruction reads them there.
 
 An instruction that needs a tensor as a factor needs a computed factor in memory: it is computed where it would be staged, for
-each tile (`codegen/lower/compute_at.py`), zero past the edges. Where nothing is padded, lanes can compute it in the
+each tile (`lower/intermediates/compute_at.py`), zero past the edges. Where nothing is padded, lanes can compute it in the
 instruction's fragments as well: no step waits for its loads, but each warp computes all that it reads. The faster one is taken.
 If the instruction can convert the factor itself, or no instruction matches, the factor is computed where it is read.
 

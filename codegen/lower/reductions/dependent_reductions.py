@@ -31,7 +31,7 @@ from ...algebra.follow import DoesNotFollow, Statistic, correction, is_nonnegati
 from ...algebra.limits import INF, Kind, Limit, limit
 from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, tensor_of
-from ..readers import reads_own_element
+from ..intermediates.readers import reads_own_element
 from ..spec import Focus
 
 APART = "leave `online` out: each of them gets a pass of its own"

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
-from ...dsl.index.expr import Expr, Var, as_expr
-from ...dsl.source import Span
-from ...dsl.support.fast_replace import replace
-from ...dsl.values import Load, loads
-from ..ir.schedule_tree import Keep, Materialise, Node, Tile, chain
-from ..plan.computations import Computation, plain_index
-from ..plan.derived_names import StoredCopy, tensor_of
-from .lowering_context import LoweringContext
-from .spec import Focus
+from ....dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, loads
+from ...ir.schedule_tree import Keep, Materialise, Node, Tile, chain
+from ...plan.computations import Computation, plain_index
+from ...plan.derived_names import StoredCopy, tensor_of
+from ..lowering_context import LoweringContext
+from ..spec import Focus
 
 if TYPE_CHECKING:
-    from .lower_schedule import Lowering
+    from ..lower_schedule import Lowering
 
 
 def reads_of(computations: Iterable[Computation], tensor: str) -> list[Load]:

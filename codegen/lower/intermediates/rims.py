@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ...dsl.errors.schedule import NotComputed
-from ...dsl.index.expr import Expr, Var, as_expr
-from ...dsl.index.hull import hull
-from ...dsl.support.fast_replace import replace
-from ...dsl.values import Load, Value, loads, transform
-from ..ir.schedule_tree import Keep, Node, Tile
-from ..plan.computations import Computation, plain_index, rename_indices
-from ..plan.derived_names import RimIndex
-from .addressing import zero_of
+from ....dsl.errors.schedule import NotComputed
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.hull import hull
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, Value, loads, transform
+from ...ir.schedule_tree import Keep, Node, Tile
+from ...plan.computations import Computation, plain_index, rename_indices
+from ...plan.derived_names import RimIndex
+from ..addressing import zero_of
+from ..spec import Focus, Range
+from ..tiling.tile_ranges import ranges_along
 from .readers import is_read_elsewhere, reads_of, subscripts_of
-from .spec import Focus, Range
-from .tiling.tile_ranges import ranges_along
 
 if TYPE_CHECKING:
-    from .lower_schedule import Lowering
+    from ..lower_schedule import Lowering
 
 
 def has_rim(w: Computation) -> bool:

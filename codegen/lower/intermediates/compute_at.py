@@ -12,27 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
-from ...dsl.index.expr import as_expr
-from ...dsl.support.fast_replace import replace
-from ...dsl.values import loads
-from ..ir.schedule_tree import Keep, Move
-from ..ir.tile_ir import Alloc, Stmt
-from ..plan.computations import Computation
-from ..plan.derived_names import RimIndex, buffer_name, tensor_of
-from .buffers import memory_buffer
-from .copies.distribute_copy import copy_lines
-from .copies.pipeline_depth import copy_staging
-from .copies.staged_axes import StagedAxis, mask_copy, staged_index_axis, staged_view
-from .copies.unaligned_copies import aligned_fill
-from .leaves.instr_leaf import register_buffer
-from .leaves.owner_tree import owner_tree
+from ....dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
+from ....dsl.index.expr import as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import loads
+from ...ir.schedule_tree import Keep, Move
+from ...ir.tile_ir import Alloc, Stmt
+from ...plan.computations import Computation
+from ...plan.derived_names import RimIndex, buffer_name, tensor_of
+from ..buffers import memory_buffer
+from ..copies.distribute_copy import copy_lines
+from ..copies.pipeline_depth import copy_staging
+from ..copies.staged_axes import StagedAxis, mask_copy, staged_index_axis, staged_view
+from ..copies.unaligned_copies import aligned_fill
+from ..leaves.instr_leaf import register_buffer
+from ..leaves.owner_tree import owner_tree
+from ..spec import Focus, Range, View, or_state_bound
 from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
 from .rims import check_one_nest, has_rim, in_own_names
-from .spec import Focus, Range, View, or_state_bound
 
 if TYPE_CHECKING:
-    from .lower_schedule import Lowering
+    from ..lower_schedule import Lowering
 
 
 def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:
