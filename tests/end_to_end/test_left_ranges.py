@@ -31,7 +31,7 @@ def taps(
 
 def conv(x: Array, f: Array, pad: int, shape: tuple[int, int], stride: int = 1) -> Array:
     out = np.zeros((x.shape[0], f.shape[0], *shape))
-    for r, s, seen in taps(x, *f.shape[2:], pad, shape, stride):
+    for r, s, seen in taps(x, f.shape[2], f.shape[3], pad, shape, stride):
         out += np.einsum("nchw,oc->nohw", seen, f[:, :, r, s])
     return out
 
