@@ -17,8 +17,8 @@ from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 
-from ...support.interpreted import written
-from ...support.rotation import LONG
+from ....support.interpreted import written
+from ....support.rotation import LONG
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 
-from ...support.library.cases import poisoned
+from ....support.library.cases import poisoned
 
 STENCIL = """op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):
     A[i: H, j: W] = X[i, j] + X[i - 1, j else 0] + X[i, j + 1 else 0]

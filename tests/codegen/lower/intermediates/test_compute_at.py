@@ -11,7 +11,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 
-from ...support.edit_programs import barriers, without_barrier
+from ....support.edit_programs import barriers, without_barrier
 
 # The weights are made of two tensors, so no copy makes them.
 W4 = """op w4[M, N, K, G](A: f16[M, K], Q: i4[K, N], S: f16[G, N]) -> (C: f16[M, N]):
