@@ -29,6 +29,9 @@ STALL = 20
 # row and a column [measured: triton-2026-11; test_registers_of_addresses_that_are_computed_at_length]
 KEPT = 2
 STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate; test_first_candidates]
+# instructions: of a warp for slots whose number is no power of two, two remainders an iteration; beside matrix instructions
+# they are issued where nothing else is [measured: register-pipelines-2026-11; test_first_candidates]
+REMAINDERS = 20
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         staged=np.ceil(o.stage * stages),
         pipe=leaf * _cycles(nest) * w.iterations + SYNC * w.steps * np.where(stages > 2, 1, 2),
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
-        + (o.copies + STEP) * w.steps
+        + (o.copies + STEP + (0 if nest.by_group else REMAINDERS * (np.log2(stages) % 1 > 0))) * w.steps
         + _computed(nest, t, w)
         + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * w.iterations * groups + o.written * w.steps + through,
@@ -371,9 +374,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     result: Any = 0  # of a block: written, and read by rows
     if nest.result is not None:
         live = nest.result.access.footprint(extents) * prod(w.share[x] for x in w.share if x in nest.result.access.axes)
-        result = np.where(
-            nest.result.fits(t, _operands(nest, t).stage * t["stages"]), 2 * live * nest.result.access.dtype.bytes, 0
-        )
+        fits = nest.result.fits(t, _operands(nest, t).stage * t["stages"])
+        result = np.where(fits, 2 * live * nest.result.access.dtype.bytes, 0)
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > w.loops, (t["sets"] - 1) * w.loops, 0)
     more = np.where(w.steps > t["stages"], t["stages"] - 1, 0) * again_loaded
