@@ -1,12 +1,16 @@
 """A value that counts, as an array: two elements of a prime field, those of a second one for exponents, and a number.
 
 The functions of the first field are those of the second too, modulo another prime. What they mean: `field_elements`.
+
+LANES    The two elements of a value lie side by side in its record, so NumPy would loop over two at a time, for each record
+         anew. Functions compute with dense arrays instead, whose last axis is the lanes: `lanes` and `set_lanes` copy them lane
+         by lane.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,7 @@ LANES = 2  # elements: of the field for each value, so that a false match is unl
 VALUE = np.dtype([("at", np.int64, (LANES,)), ("ex", np.int64, (LANES,)), ("num", np.float64)])
 INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
 NO_NUMBER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
+NO_EXPONENTS = np.full(LANES, -1)
 
 
 @lru_cache(maxsize=4096)
@@ -43,10 +48,36 @@ def mixed(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def field_values(at: np.ndarray, num: Any, exponents: Any) -> Array:
-    shape = np.broadcast_shapes(at.shape[:-1], np.shape(num))
+def lanes(values: Array, name: str) -> np.ndarray:
+    """LANES: the elements ("at") or the exponents ("ex"), copied: shape (*values.shape, LANES)."""
+    found, out = values[name], np.empty((*values.shape, LANES), np.int64)
+    for lane in range(LANES):
+        out[..., lane] = found[..., lane]
+    return out
+
+
+def set_lanes(values: Array, name: str, new: np.ndarray) -> None:
+    """LANES: `new` as of `lanes`, broadcast."""
+    place = values[name]
+    for lane in range(LANES):
+        place[..., lane] = new[..., lane]
+
+
+def in_all_lanes(true: np.ndarray) -> np.ndarray:
+    """`true.all(-1)`, which takes ten times as long."""
+    out = true[..., 0]
+    for lane in range(1, LANES):
+        out = out & true[..., lane]
+    return out
+
+
+def field_values(at: np.ndarray, num: Any, exponents: np.ndarray) -> Array:
+    """`at` and `exponents`: as of `lanes`; `num`: a number for each value. All are broadcast."""
+    shape = at.shape[:-1] if at.shape[:-1] == np.shape(num) else np.broadcast_shapes(at.shape[:-1], np.shape(num))
     out = np.empty(shape, VALUE)
-    out["at"], out["ex"], out["num"] = at, exponents, num
+    set_lanes(out, "at", at)
+    set_lanes(out, "ex", exponents)
+    out["num"] = num
     return out
 
 
@@ -57,7 +88,14 @@ def exponents_of(at: np.ndarray) -> np.ndarray:
 
 def is_constant(x: Array) -> np.ndarray:
     """Constants have one element twice."""
-    return (x["at"] == x["at"][..., :1]).all(-1)
+    at = x["at"]
+    return at[..., 0] == at[..., 1]
+
+
+def is_element(x: Array, element: int) -> np.ndarray:
+    """Where both elements are this one."""
+    at = x["at"]
+    return (at[..., 0] == element) & (at[..., 1] == element)
 
 
 def field_function(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
@@ -81,6 +119,19 @@ def field_function(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
         case "rsqrt":
             return _inverse(_root(x[0], p), p)
     return None
+
+
+def power_of(base: int, exponents: np.ndarray) -> np.ndarray:
+    """Powers in the first field, of exponents from 0 to Q - 1: products of the powers by three times ten bits."""
+    out: Any = 1
+    for n, powers in enumerate(_powers_by_bits(base)):
+        out = out * powers[exponents >> 10 * n & 1023] % P
+    return out
+
+
+@cache
+def _powers_by_bits(base: int) -> tuple[np.ndarray, ...]:
+    return tuple(np.array([pow(base, bits << 10 * n, P) for bits in range(1024)]) for n in range(3))
 
 
 def _inverse(x: np.ndarray, p: int) -> np.ndarray:

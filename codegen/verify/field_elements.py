@@ -40,10 +40,11 @@ import numpy as np
 from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES, DType
 from ...dsl.values import COMPARISONS
-from ..interpret.domain import Array
+from ..interpret.domain import Array, picked, put
 from .field_arithmetic import (
     INFINITE,
     LANES,
+    NO_EXPONENTS,
     VALUE,
     P,
     Q,
@@ -51,8 +52,13 @@ from .field_arithmetic import (
     field_element,
     field_function,
     field_values,
+    in_all_lanes,
     is_constant,
+    is_element,
+    lanes,
     mixed,
+    power_of,
+    set_lanes,
 )
 from .special_values import compared, may_be_special, with_special_values
 
@@ -111,10 +117,8 @@ class FieldDomain:
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
         self.visit(prod(shape))
-        out = np.empty(shape, VALUE)
-        out["at"] = self.rng.integers(2, P, (*shape, LANES))
-        out["ex"] = exponents_of(out["at"])
-        out["num"] = np.nan
+        at = self.rng.integers(2, P, (*shape, LANES))
+        out = field_values(at, np.nan, exponents_of(at))
         if self.chooses:
             low, high = (0, 2) if dtype.kind == "bool" else (1 if dtype.kind == "uint" else -60, 61)
             out["num"] = self.rng.integers(low, high, shape)
@@ -131,7 +135,7 @@ class FieldDomain:
         return out
 
     def same(self, a: Array, b: Array) -> np.ndarray:
-        return (a["at"] == b["at"]).all(-1)
+        return in_all_lanes(lanes(a, "at") == lanes(b, "at"))
 
     # ------------------------------------------------------------ values
 
@@ -170,8 +174,8 @@ class FieldDomain:
     def reduce(self, kind: str, x: Array, axes: tuple[int, ...], before: Array | None, src: DType, dst: DType) -> Array:
         fn = _COMBINE[kind]
         kept = [d for d in range(x.ndim) if d not in axes]
-        flat = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
-        parts = [flat[..., i] for i in range(flat.shape[-1])]
+        reduced_last = x.transpose(*kept, *axes)
+        parts = [reduced_last[(..., *at)] for at in np.ndindex(*(x.shape[d] for d in axes))]
         if before is not None:
             parts.append(before)
         out = parts[0]
@@ -198,15 +202,14 @@ class FieldDomain:
             with np.errstate(all="ignore"):
                 num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
             num = np.where(known, num, np.nan)
-        if fn == "sub" and self.powers and any((a["ex"] >= 0).any() for a in args):
+        if fn == "sub" and self.powers and any((lanes(a, "ex") >= 0).any() for a in args):
             args = tuple(map(_with_exponents, args))
         if fn in _SCALE:
             out = self._extreme(fn, args[0], args[1], num, dtype)
         elif fn in _BASES:
             out = self._power(fn, args[0], num)
-        elif (exact := field_function(fn, [a["at"] for a in args], P)) is not None:
-            exponents = _if_all(args, field_function(fn, [a["ex"] for a in args], Q)) if self.powers else -1
-            out = field_values(exact, num, exponents)
+        elif (exact := field_function(fn, [lanes(a, "at") for a in args], P)) is not None:
+            out = field_values(exact, num, _exponents(fn, args) if self.powers else NO_EXPONENTS)
         else:
             out = self._function(fn, args, num)
         return with_special_values(fn, args, out) if dtype.kind == "float" else out
@@ -214,36 +217,35 @@ class FieldDomain:
     def _power(self, fn: str, x: Array, num: np.ndarray) -> Array:
         """EXPONENTS"""
         out = self._function(fn, (x,), num)
-        some = (x["ex"] >= 0).all(-1)
-        power, square, left = np.ones_like(x["ex"]), _BASES[fn], np.maximum(x["ex"], 0)
-        while left.any():
-            power = np.where(left & 1, power * square % P, power)
-            square, left = square * square % P, left >> 1
-        out["at"] = np.where(some[..., None], power, out["at"])
-        out["ex"] = np.where(some[..., None], -1, out["ex"])
+        exponents = lanes(x, "ex")
+        some = in_all_lanes(exponents >= 0)[..., None]
+        power = power_of(_BASES[fn], np.maximum(exponents, 0))
+        set_lanes(out, "at", np.where(some, power, lanes(out, "at")))
+        set_lanes(out, "ex", np.where(some, NO_EXPONENTS, lanes(out, "ex")))
         return out
 
     def _where(self, cond: Array, one: Array, other: Array) -> Array:
         cond, one, other = np.broadcast_arrays(cond, one, other)
         taken = cond["num"]
-        out = self._function("where", (cond, one, other), np.full(cond.shape, np.nan))
         yes, no = taken == 1, taken == 0
-        out[yes], out[no] = one[yes], other[no]
+        if (yes | no).all():
+            out = np.empty(cond.shape, VALUE)
+        else:
+            out = self._function("where", (cond, one, other), np.full(cond.shape, np.nan))
+        put(out, yes, picked(one, yes))
+        put(out, no, picked(other, no))
         return out
 
     def _extreme(self, fn: str, a: Array, b: Array, num: Array, dtype: DType) -> Array:
-        first = _IDENTITY[fn]
         a, b = np.broadcast_arrays(*(map(_with_exponents, (a, b)) if self.powers else (a, b)))
-        x, y = (a["at"] - first) % P, (b["at"] - first) % P
-        exponents: Any = -1
-        if self.powers:
-            e, f = (a["ex"] - first) % Q, (b["ex"] - first) % Q
-            exponents = _if_all((a, b), (first + e + f + e * f % Q * _SCALE[fn]) % Q)
-        out = field_values((first + x + y + x * y % P * _SCALE[fn]) % P, num, exponents)
+        exponents = _combined(fn, lanes(a, "ex"), lanes(b, "ex"), Q) if self.powers else NO_EXPONENTS
+        out = field_values(_combined(fn, lanes(a, "at"), lanes(b, "at"), P), num, exponents)
         mine, theirs = (_rank(x, _neutral(fn, dtype)) for x in (a, b))
-        out[mine > 0], out[theirs > 0] = b[mine > 0], a[theirs > 0]
-        both = (mine > 0) & (theirs > 0)
-        out[both] = np.where(mine >= theirs, a, b)[both]
+        if mine.any() or theirs.any():
+            is_a = (theirs > 0) & ((mine == 0) | (mine >= theirs))
+            is_b = (mine > 0) & ~is_a
+            put(out, is_a, picked(a, is_a))
+            put(out, is_b, picked(b, is_b))
         return out
 
     def _function(self, fn: str, args: tuple[Array, ...], num: Array) -> Array:
@@ -256,11 +258,11 @@ class FieldDomain:
         at: Any = np.uint64(crc32(fn.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
         constants: Any = True
         for a in args:
-            at = mixed(at ^ (a["at"].astype(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
+            at = mixed(at ^ (lanes(a, "at").view(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
             constants = constants & is_constant(a)
         known = known | constants
         at = (at % np.uint64(P)).astype(np.int64)
-        exponents: Any = exponents_of(at) if self.powers else -1
+        exponents = exponents_of(at) if self.powers else NO_EXPONENTS
         if fn in (*_OF_CONSTANTS, "integer", "nonzero"):
             number = np.where(np.isfinite(num) & (np.abs(num) < 2**53), num, 0)
             exact = known & np.isfinite(num) & (np.trunc(number) == number)
@@ -271,19 +273,30 @@ class FieldDomain:
 
 def _with_exponents(x: Array) -> Array:
     """EXPONENTS: results of exp with some."""
-    if not (none := x["ex"] < 0).any():
+    exponents = lanes(x, "ex")
+    if not (none := exponents < 0).any():
         return x
-    out = x.copy()
-    out["ex"] = np.where(none, exponents_of(x["at"]), x["ex"])
-    return out
+    at = lanes(x, "at")
+    return field_values(at, x["num"], np.where(none, exponents_of(at), exponents))
 
 
-def _if_all(args: tuple[Array, ...], exponents: Any) -> np.ndarray:
-    """The exponents where all arguments have some; -1 elsewhere."""
+def _exponents(fn: str, args: tuple[Array, ...]) -> np.ndarray:
+    """Those of a function of the field, where all arguments have some; -1 elsewhere."""
+    given = [lanes(a, "ex") for a in args]
     some: Any = True
-    for a in args:
-        some = some & (a["ex"] >= 0)
-    return np.where(some, exponents, -1)
+    for exponents in given:
+        some = some & (exponents >= 0)
+    if not some.any():
+        return NO_EXPONENTS
+    found: Any = field_function(fn, given, Q)
+    return np.where(some, found, -1)
+
+
+def _combined(fn: str, x: np.ndarray, y: np.ndarray, p: int) -> np.ndarray:
+    """A maximum, minimum, `or` or `and` in the field of p elements."""
+    first = _IDENTITY[fn]
+    x, y = (x - first) % p, (y - first) % p
+    return (first + x + y + x * y % p * _SCALE[fn]) % p
 
 
 @lru_cache(maxsize=64)
@@ -304,5 +317,7 @@ def _rank(x: Array, numbers: tuple[int | float, ...]) -> np.ndarray:
     """
     out = np.zeros(x.shape, np.int64)
     for n, number in enumerate(numbers, 1):
-        out[(x["num"] == float(number)) & (x["at"] == field_element(number)).all(-1)] = n
+        here = x["num"] == float(number)
+        if here.any():
+            out[here & is_element(x, field_element(number))] = n
     return out

@@ -17,7 +17,7 @@ import numpy as np
 from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES
 from ..interpret.domain import Array
-from .field_arithmetic import NO_NUMBER, Q, field_element, is_constant
+from .field_arithmetic import NO_NUMBER, Q, field_element, is_constant, is_element
 
 _AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2")  # they have no finite value where their last argument is 0
 _SOME = 2.0  # number: that stands for one that is finite and not known, arbitrary [fact: marker]
@@ -72,7 +72,7 @@ def with_infinity(args: tuple[Array, ...]) -> np.ndarray:
 
 def is_nan(x: Array) -> np.ndarray:
     """An element alone does not tell, as it may be one by chance: a number that goes along tells that it is."""
-    return (x["at"] == NO_NUMBER).all(-1) & np.isnan(x["num"])
+    return is_element(x, NO_NUMBER) & np.isnan(x["num"])
 
 
 def _number(fn: str, args: tuple[Array, ...], dtype: str) -> np.ndarray:
@@ -89,7 +89,7 @@ def _any(masks: list[np.ndarray]) -> np.ndarray:
 
 
 def _is_zero(x: Array) -> np.ndarray:
-    return (x["num"] == 0) & (x["at"] == 0).all(-1)
+    return (x["num"] == 0) & is_element(x, 0)
 
 
 def _zeros(fn: str, args: tuple[Array, ...], out: Array) -> None:
