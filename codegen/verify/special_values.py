@@ -17,7 +17,7 @@ import numpy as np
 from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES
 from ..interpret.domain import Array
-from .field_arithmetic import NO_NUMBER, Q, field_element, is_constant, is_element
+from .field_arithmetic import NO_NUMBER, P, Q, field_element, is_constant, is_element
 
 _AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2")  # they have no finite value where their last argument is 0
 _SOME = 2.0  # number: that stands for one that is finite and not known, arbitrary [fact: marker]
@@ -110,8 +110,11 @@ def _absorbed(fn: str, args: tuple[Array, ...], out: Array) -> None:
 
 
 def _set(out: Array, where: np.ndarray, numbers: np.ndarray) -> None:
-    """Constants in some places."""
-    for number in {float(x) for x in numbers[where]} if where.any() else ():
-        here = where & (np.isnan(numbers) if number != number else numbers == number)
-        out["at"][here], out["num"][here] = field_element(number), number
-        out["ex"][here] = field_element(number, Q)
+    """Constants in some places. There may be many, of few numbers: NaN, infinities and zeros."""
+    if not where.any():
+        return
+    constants = numbers[where]
+    distinct, which = np.unique(constants, return_inverse=True)
+    for name, p in (("at", P), ("ex", Q)):
+        out[name][where] = np.array([field_element(float(x), p) for x in distinct])[which, None]
+    out["num"][where] = constants
