@@ -22,7 +22,7 @@ COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "
 
 @dataclass(frozen=True, eq=False)
 class Const:
-    """A number of a type. 0.0 and -0.0 are two."""
+    """A number of a type. 0.0 and -0.0 are two, all NaN are one."""
 
     value: int | float | bool
     dtype: DType
@@ -31,10 +31,10 @@ class Const:
         if not isinstance(other, Const) or self.dtype != other.dtype:
             return False
         a, b = self.value, other.value
-        return a is b or (a == b and (bool(a) or copysign(1, a) == copysign(1, b)))  # one NaN is itself
+        return (a != a and b != b) or (a == b and (bool(a) or copysign(1, a) == copysign(1, b)))
 
     def __hash__(self) -> int:
-        return hash((self.value, self.dtype))
+        return hash((self.value if self.value == self.value else None, self.dtype))
 
 
 @dataclass(frozen=True)

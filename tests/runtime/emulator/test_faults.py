@@ -178,7 +178,7 @@ def test_into_the_next_buffer() -> None:
     size = next(s.buffer.size.constant for x in program.launches for s in statements(x.body) if getattr(s, "buffer", None)
                 and getattr(s.buffer, "name", "") == "a_shared")  # fmt: skip
     assert size
-    errors = mistyped("gpu", "turing", r"(a_shared_k1_2 \+ 8 \* k2)", rf"\1 + (k1 > 0 ? {size} : 0)")
+    errors = mistyped("gpu", "turing", r"(a_shared_k1 \+ 8 \* k2)", rf"\1 + (k1 > 0 ? {size} : 0)")
     found_ = [e for e in errors if isinstance(e, OutOfBounds)]
     assert found_
     assert any(f"of a_shared, which has {size}" in e.message for e in found_)
