@@ -47,6 +47,11 @@ def mangle(name: str) -> str:
     return text + "_" if text in _RESERVED or _OURS.match(text) else text
 
 
+def stem(name: str) -> str:
+    """The name without its number: names of one stem are wished for the same thing."""
+    return name.rstrip("_0123456789")
+
+
 class NameSupply:
     """Hands out identifiers that differ from all handed out before."""
 

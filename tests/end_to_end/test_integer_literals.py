@@ -40,6 +40,13 @@ OPS = {
 }  # fmt: skip
 
 
+def check_equal(text, target, given, expected):
+    """The results of the kernel and of the reference, bit for bit."""
+    for found in (andiron.compile(text, target=target)(*given), andiron.reference(loads(text).ops["f"])(*given)):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_right(target):
     outputs = ", ".join(f"y{n}: {dtype}[N]" for n, (dtype, _, _) in enumerate(OPS.values()))
@@ -83,12 +90,8 @@ def test_a_reduction_of_literals_has_64_bits(target):
         "    z = sum(j: 4) 65536\n    Y[i] = z * z\n    Z[i] = sum(j: 4) 1073741824\n    E = max(i: N - 5) 7\n"
         "    W[i] = X[i] * (sum(j: 4) 1073741824)\n"
     )
-    op = loads(text).ops["f"]
-    assert str(op.tensor("z").dtype) == "i64"
-    expected = (np.full(5, 1 << 36), np.zeros(5), np.int32(-(2**31)), X * 2.0**32)
-    for found in (andiron.compile(text, target=target)(X), andiron.reference(op)(X)):
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(a), b)
+    assert str(loads(text).ops["f"].tensor("z").dtype) == "i64"
+    check_equal(text, target, (X,), (np.full(5, 1 << 36), np.zeros(5), np.int32(-(2**31)), X * 2.0**32))
 
 
 # ---------------------------------------------------------------- the `else` value of a read
@@ -102,11 +105,8 @@ def test_what_an_else_value_chooses_is_of_the_tensors_type(target):
         "    Y[i] = H[i - 5 else where(i > 2, 1.00048828125091, min(0.1, 7.0))]\n"
         "    Z[i] = B[i - 5 else where(i > 2, -128, 127)]\n"
     )
-    given = X.astype(np.float16), K.astype(np.int8)
     expected = np.where(I > 2, 1.0009765625, np.float16(0.1)), np.where(I > 2, -128, 127)
-    for found in (andiron.compile(text, target=target)(*given), andiron.reference(loads(text).ops["f"])(*given)):
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(a), b)
+    check_equal(text, target, (X.astype(np.float16), K.astype(np.int8)), expected)
 
 
 @pytest.mark.parametrize(

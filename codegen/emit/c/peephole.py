@@ -20,6 +20,7 @@ from typing import TypeGuard
 
 from ....dsl.support.fast_replace import replace
 from ...ir.limits import TEXT_WIDTH
+from ...name_mangling import stem
 from .c_text import INDENT, line_of
 from .c_tree import (
     Assign,
@@ -43,7 +44,6 @@ from .text_builder import join_short
 
 _ZERO = ("0", "0.0", "0.0f")
 _WIDE = ("float", "double", "int32_t", "uint32_t", "int64_t")  # whose values have no wider type
-_DIGITS = "_0123456789"
 _GROWING = ("+", "*", "&", "|")
 
 
@@ -74,7 +74,7 @@ def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, 
         if other and not other.keys().isdisjoint(s.mentioned):
             s = map_texts(s, lambda text: renamed(text, other))
         if isinstance(s, Declaration) and _never_changes(s):
-            said = s.name.rstrip(_DIGITS), s.const, s.type, s.value  # what has another name means something else
+            said = stem(s.name), s.const, s.type, s.value  # what has another name means something else
             if said in known:
                 other[s.name] = known[said]
                 continue

@@ -16,7 +16,7 @@ from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.support.memoised import memoised
-from ...name_mangling import NameSupply
+from ...name_mangling import NameSupply, stem
 from .c_text import line_of
 from .c_tree import Assign, Block, Declaration, ExprStatement, For, If, Statement
 from .index_printer import IndexPrinter
@@ -30,7 +30,7 @@ Around = Callable[[list[Statement]], Statement]  # a statement around a body
 class TextScope:
     def __init__(self, tag: str, repeats: bool = False) -> None:
         self.tag = tag  # names the pointers declared here
-        self.repeats = repeats  # the body of a loop
+        self.repeats = repeats  # the body of a loop of the program; BEFORE_LOOPS
         self.decls: list[Statement] = []
         self.body: list[Statement] = []
         self.pointers: dict[tuple[str, tuple], str] = {}  # by what is added to which
@@ -242,7 +242,7 @@ class SourceText:
 
 
 def _meaning(v: Var, e: Expr) -> tuple:
-    return v.name.rstrip("_0123456789"), v.lo, v.hi, e
+    return stem(v.name), v.lo, v.hi, e
 
 
 def is_risky(atom: Atom) -> bool:
