@@ -249,7 +249,7 @@ class _Binding:
             if extent is not None:
                 beside = (*(x.name for x in scope), *n.indices)
                 try:
-                    size = stated_extent(extent, "the extent of a reduction", beside, self.names)
+                    size = stated_extent(extent, name, "the extent of a reduction", beside, self.names)
                 except UserError as e:
                     raise self.fail(e) from None
                 b.firm.append((size, "the extent written here", extent.span))

@@ -17,13 +17,13 @@ from .index_syntax import index_term
 from .untyped_body import BoundIndex
 
 
-def stated_extent(written: syntax.Expr, what: str, indices: Sequence[str], names: OpNames) -> Expr:
-    """The extent that is written. `what` it is, for messages; it cannot depend on `indices`. Raises a UserError."""
+def stated_extent(written: syntax.Expr, index: str, what: str, indices: Sequence[str], names: OpNames) -> Expr:
+    """The extent that is written for `index`. `what` it is, for messages; it cannot depend on `indices`. Raises a UserError."""
 
     def unknown(name: syntax.Name) -> UserError:
         if name.id not in indices:
             return unknown_size(name, names)
-        way = f"conditions between indices are a domain, as in `where j < {name.id}`"
+        way = f"conditions between indices are a domain, as in `where {index} < {name.id}`"
         return UnknownName(f"`{name.id}` is an index; a range depends on sizes alone", name.span, help=way)
 
     extent = index_term(written, names.sizes, unknown=unknown)
@@ -40,7 +40,7 @@ def state_range(b: BoundIndex, written: syntax.Expr, assign: syntax.Assign, outp
 
     Raises a UserError.
     """
-    extent = stated_extent(written, f"the range of `{b.name}` in `{assign.target}`", assign.indices, names)
+    extent = stated_extent(written, b.name, f"the range of `{b.name}` in `{assign.target}`", assign.indices, names)
     if not b.declared:
         b.firm.append((extent, "the range written here", written.span))
         b.declared = True

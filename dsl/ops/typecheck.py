@@ -205,7 +205,8 @@ class Typing:
         if b.otherwise is None:
             return None
         kind = self.kind(b.otherwise)
-        if kind in (dtype, INT) or (kind in (REAL, SIZE) and dtype.kind == "float"):
+        fits = kind in (dtype, INT) or (kind in (REAL, SIZE) and dtype.kind == "float") or (kind == SIZE and dtype == I64)
+        if fits:
             if dtype == BOOL and kind != BOOL:
                 raise WrongOperand(f"`{b.tensor}` holds truth values; its `else` value is `true` or `false`", b.otherwise.span)
             return self.value(b.otherwise if isinstance(kind, DType) else _held(b.otherwise, dtype), dtype)

@@ -353,6 +353,7 @@ _SHOWN = {
     "DEVICE_NAME": "a device",
     "HYPHENATED": "a name",
     "UNIT": "a unit",
+    "MINUS": "`-`",
     "TIMES": "`*`",
     "COMPARE": "`<=`",
 }

@@ -147,3 +147,11 @@ def test_all_mistakes_of_a_statement_are_told():
     error = refused("D[n, p: G, q: -1] = X[n, p + q else 0]", "Y[n, q] = D[n, q + 1, 0 else 0]")
     assert isinstance(error, UserErrors)
     assert [e.id for e in error.errors] == ["unknown-name", "bad-size"]
+
+
+@pytest.mark.parametrize("otherwise", ["i", "N - i", "max(i, 3000000000)", "-N"])
+def test_an_index_fits_where_indices_were_stored(otherwise):
+    f = op("z[k: N] = k", f"a[i] = z[i - 2 else {otherwise}]", head="op f[N](X: f32[N]) -> (a: i64[N]):\n")
+    got = reference(f)(np.zeros(5, np.float32))
+    outside = [eval(otherwise, {"i": i, "N": 5, "max": max}) for i in (0, 1)]
+    np.testing.assert_array_equal(got, [*outside, 0, 1, 2])
