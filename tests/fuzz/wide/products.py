@@ -83,7 +83,7 @@ def random_product(rng: Random, device: Device, name: str) -> Product | None:
     gram = types[0] == types[1] and rng.random() < 0.06 and len(left) == len(right)
     if gram:  # one tensor is both
         turned = {"m": "n", "m2": "n2"}
-        right = [turned.get(i, i) for i in left]
+        right: list[str] = [turned.get(i, i) for i in left]
         roles["n"] = tuple(turned[i] for i in roles["m"])
         dims |= {n: dims[m] for m, n in zip(roles["m"], roles["n"], strict=True)}
         dims = {i: dims[i] for x in roles.values() for i in x}
