@@ -136,9 +136,27 @@ struct Args {
 //
 // Where members meet in a job, each has one part, its own. Those that have not taken theirs when the caller has waited a little
 // lose it: the job is done by those who came.
+//
+// The text of a kernel has all of this. Who builds many kernels builds it once and links it: m_team_is_linked.
+struct Args;
 typedef void (*Job)(const Args*, int, int);
 
-enum { MEMBERS = 256, SHARES = 4 };        // shares of each member, where anybody may do them
+enum { SHARES = 4 };         // of each member, where anybody may do them
+enum { PATIENCE = 100000 };  // ns, at most, in which members come; to wake a thread takes about half of it
+
+#if defined(m_team_is_linked)
+#define m_team __attribute__((visibility("hidden")))
+#else
+#define m_team static __attribute__((unused))
+#endif
+m_team bool team_take(int* threads);
+m_team void team_leave();
+m_team void team_run(Job job, const Args* call, int members, int shares);
+m_team void team_meet(Job job, const Args* call, int members, int64_t* count, int64_t patience);
+m_team void m_barrier(int64_t cores);
+
+#if !defined(m_team_is_linked) || defined(m_team_is_built)
+enum { MEMBERS = 256 };
 enum { MEETS = 1, ONE_MEMBER = 2, ONE_JOB = 1024, ONE_OPEN = 256 };  // units within words
 
 struct TeamWord { __attribute__((aligned(64))) int64_t value; };
@@ -164,7 +182,7 @@ static struct Team {
     int place[MEMBERS];  // of this member among those who came
 } team;
 
-m_inline void relax() {
+static inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -172,7 +190,7 @@ m_inline void relax() {
 #endif
 }
 
-m_inline int team_members(int64_t turn) { return (int)(turn % ONE_JOB / ONE_MEMBER); }
+static inline int team_members(int64_t turn) { return (int)(turn % ONE_JOB / ONE_MEMBER); }
 
 // Where each member runs. A scheduler may wake a thread on the very core of its waker and leave both there for milliseconds
 // while another core idles: who finds itself on the core of another member moves to one that none of them has.
@@ -314,7 +332,7 @@ static void* team_work(void* member) {
 }
 
 // The team for this call, with `*threads` lowered to how many there are; false when another call has it.
-static bool team_take(int* threads) {
+m_team bool team_take(int* threads) {
     const int process = (int)getpid();
     int owner = __atomic_load_n(&team.owner, __ATOMIC_ACQUIRE);
     if (owner != process) {
@@ -345,7 +363,7 @@ static bool team_take(int* threads) {
     return true;
 }
 
-static void team_leave() {
+m_team void team_leave() {
     __atomic_store_n(&team.taken, 0, __ATOMIC_RELEASE);
 }
 
@@ -369,7 +387,7 @@ static void team_end(int64_t parts) {
 }
 
 // A job whose members need not meet, of so many shares each.
-static __attribute__((unused)) void team_run(Job job, const Args* call, int members, int shares) {
+m_team void team_run(Job job, const Args* call, int members, int shares) {
     if (members == 1) return job(call, 0, 0);
     team_do(team_begin(job, call, members, shares, 0), 0);
     team_end(members * shares);
@@ -383,9 +401,7 @@ static int64_t team_clock() {
 
 // A job in which members meet. `*count` tells it how many they are, and is lowered to those who come in time; NULL: all must.
 // In time: within `patience` ns, of which a caller gives a fourth of what the job takes beyond what is too small for threads.
-enum { PATIENCE = 100000 };  // ns, at most; to wake a thread takes about half of it
-
-static __attribute__((unused)) void team_meet(Job job, const Args* call, int members, int64_t* count, int64_t patience) {
+m_team void team_meet(Job job, const Args* call, int members, int64_t* count, int64_t patience) {
     if (members == 1) return job(call, 0, 0);
     team_begin(job, call, members, 1, MEETS);
     const int64_t until = count == NULL ? 0 : team_clock() + (patience < PATIENCE ? patience : PATIENCE);
@@ -401,7 +417,7 @@ static __attribute__((unused)) void team_meet(Job job, const Args* call, int mem
     team_end(came - 1);
 }
 
-m_inline void m_barrier(int64_t cores) {
+m_team void m_barrier(int64_t cores) {
     if (cores == 1) return;
     const int64_t phase = __atomic_load_n(&team.phase.value, __ATOMIC_RELAXED);
     if (__atomic_add_fetch(&team.arrived.value, 1, __ATOMIC_ACQ_REL) == cores) {
@@ -411,6 +427,8 @@ m_inline void m_barrier(int64_t cores) {
         team_wait(&team.phase, phase, WITHIN_A_JOB, &team.inside);
     }
 }
+#endif
+#undef m_team
 
 static void launch__main_(const Args* args, int core, int) {
     const float* X = args->X;
