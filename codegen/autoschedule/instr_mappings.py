@@ -216,7 +216,7 @@ def scalar_mapping(fusings: FusedComputations, computation: Computation) -> Iter
     if computation.reduction.kind in ("argmax", "argmin"):
         yield replace(bare, refused=f"{computation.reduction.kind} cannot be split into parts")
         return
-    if not any(v.name in computation.reduced for ld in loads(computation.value) for e in ld.indices for v in e.variables()):
+    if not any(i in computation.reduced for read in _read_indices(computation) for i in read):
         yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
         return
     groups = reused_indices(computation)
@@ -240,15 +240,19 @@ def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def reused_indices(computation: Computation) -> list[tuple[str, ...]]:
     """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
-    reads = [
-        {computation.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(computation.value)
-    ]
+    reads = _read_indices(computation)
     groups: dict[frozenset[int], list[str]] = {}
     for i in computation.indices:
         having = frozenset(n for n, names in enumerate(reads) if i in names)
         if len(having) < len(reads):
             groups.setdefault(having, []).append(i)
     return sorted((tuple(g) for g in groups.values()), key=lambda g: (computation.indices[-1] in g, len(g)))
+
+
+def _read_indices(computation: Computation) -> list[set[str]]:
+    """Of each read, the indices of the computation that it has: the fused one for those that an author fused."""
+    alias = computation.alias
+    return [{alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(computation.value)]
 
 
 def _scalar(

@@ -1,0 +1,65 @@
+"""A beginning of the compiler's own schedule, cut after any line, of blocks too, and `auto`: it is completed, and right."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import andiron
+import numpy as np
+import pytest
+
+from ...support.library.cases import poisoned
+from ...support.rotation import LONG
+
+CONV = """op f[N, C, H, W, O](X: f32[N, C, H, W], F: f32[O, C, 3, 3]) -> (Y: f32[N, O, H, W]):
+    Y[n, o, p, q] = relu(sum(c, r, s) X[n, c, p + r - 1, q + s - 1 else {}] * F[o, c, r, s])
+"""
+OPS = {"a padded convolution": CONV.format(0), "a convolution with other padding": CONV.format(0.5)}
+CASES = [(name, device) for name in OPS for device in ("sm_80", "gfx942", "gfx1100")]
+
+
+@cache
+def own_lines(name: str, device: str) -> tuple[str, tuple[str, ...]]:
+    """The head and the lines of the compiler's own schedule."""
+    head, *lines = andiron.compile(OPS[name], op="f", target=f"emulate:{device}").schedule.rstrip().split("\n")
+    return head.replace("f_auto", "w"), tuple(lines)
+
+
+def beginning(name: str, device: str, count: int) -> str:
+    """The first lines, and an `auto` for what they leave of each block and of the nest."""
+    head, lines = own_lines(name, device)
+    last = lines[count - 1]
+    deep = len(last) - len(last.lstrip()) + (4 if last.endswith(":") else 0) - (4 if "compute" in last else 0)
+    return "\n".join([head, *lines[:count], *(f"{' ' * n}auto" for n in range(deep, 0, -4))])
+
+
+def compiled(name: str, device: str, count: int) -> andiron.Kernel:
+    return andiron.compile(f"{OPS[name]}{beginning(name, device, count)}\n", schedule="w", target=f"emulate:{device}")
+
+
+@pytest.mark.parametrize(("name", "device"), CASES)
+def test_it_is_completed(name: str, device: str) -> None:
+    """Of every third length; with `FUZZ=N` of all."""
+    count = len(own_lines(name, device)[1])
+    for n in range(2, count, 1 if LONG else 3):
+        assert beginning(name, device, n).split("\n")[1] in compiled(name, device, n).schedule
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("sizes", [(2, 5, 9, 11, 7), (1, 3, 4, 33, 34), (1, 1, 1, 1, 1), (2, 0, 3, 4, 5), (1, 3, 0, 4, 5)])
+@pytest.mark.parametrize("fill", [0, 0.5])
+def test_convolutions_are_right(fill: float, sizes: tuple[int, ...], device: str) -> None:
+    name = "a convolution with other padding" if fill else "a padded convolution"
+    lines = own_lines(name, device)[1]
+    kernel = compiled(name, device, next(n for n, x in enumerate(lines, 1) if "move X -> shared" in x))
+    n, c, h, w, o = sizes
+    rng = np.random.default_rng(0)
+    image = rng.standard_normal((n, c, h, w)).astype("f4")
+    filters = rng.standard_normal((o, c, 3, 3)).astype("f4")
+    out = poisoned((n, o, h, w), np.dtype("f4"))
+    kernel(image, filters, out=out)
+    around = np.pad(image.astype("f8"), ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=fill)
+    windows = (
+        np.einsum("nchw,oc->nohw", around[:, :, r : r + h, s : s + w], filters[:, :, r, s]) for r in range(3) for s in range(3)
+    )
+    np.testing.assert_allclose(out, np.maximum(sum(windows), 0), rtol=1e-4, atol=1e-4)
