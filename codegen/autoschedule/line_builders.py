@@ -63,9 +63,10 @@ def resize_panels(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str
 
 
 def without_auto(lines: Iterable[syntax.Line]) -> tuple[syntax.Line, ...]:
-    """Lines without each `auto`, in blocks too: one of nothing else is as good as none."""
+    """Lines without each `auto`, in blocks too. A block of nothing else is as good as none, but for that of a `keep`: what is
+    kept may need a nest of its own."""
     return tuple(
-        replace(x, block=without_auto(x.block) or None)
+        replace(x, block=without_auto(x.block) or (x.block if isinstance(x, syntax.Keep) else None))
         if isinstance(x, syntax.Move | syntax.Keep) and x.block is not None
         else x
         for x in lines

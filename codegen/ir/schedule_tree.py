@@ -175,7 +175,10 @@ class Move(Materialise):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Keep(Materialise):
+    """`open_block`: its block is `auto` alone: what it is, and whether there is one, is decided where it is lowered."""
+
     names: tuple[str, ...]
+    open_block: bool = False
 
     def __post_init__(self) -> None:
         _check(bool(self.names), self, "something is kept")
@@ -183,6 +186,11 @@ class Keep(Materialise):
     @property
     def tensors(self) -> tuple[str, ...]:
         return self.names
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a block was written, if only `auto`."""
+        return self.block is not None or self.open_block
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

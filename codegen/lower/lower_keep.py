@@ -33,6 +33,7 @@ from .intermediates.readers import (
     subscripts_of,
     view_form,
 )
+from .intermediates.rims import has_rim
 from .leaves.fragment_fit import projected
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import fragment_below, fragment_here, owner_tree
@@ -113,7 +114,7 @@ def _keep_for_readers(low: Lowering, focus: Focus, keep: Keep, name: str, w: Com
             keep.span,
             help="leave one of the two lines out",
         )
-    if keep.block is not None:
+    if keep.block is not None or (keep.open_block and has_rim(w)):
         return compute_at(low, focus, keep, name, w)
     return _materialise(low, focus_with_copy(low, focus, name, w, keep.below), keep, name, w)
 
@@ -158,7 +159,7 @@ def _held_already(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> li
 def _storage(keep: Keep) -> tuple:
     """The modifiers and the block of a line."""
     line = keep.line
-    said = (line.modifiers, line.block or ()) if isinstance(line, syntax.Keep) else ()
+    said = (line.modifiers, () if keep.open_block else line.block or ()) if isinstance(line, syntax.Keep) else ()
     return said if any(said) else ()
 
 

@@ -33,7 +33,8 @@ def _node(line: syntax.Line, below: Node) -> Node:
                 tensor=line.tensor, view=line.view, pipeline=pipeline_of(line), line=line, below=below, **_storage(line)
             )
         case syntax.Keep():
-            return Keep(names=line.tensors, line=line, below=below, **_storage(line))
+            storage = _storage(line)
+            return Keep(names=line.tensors, open_block=is_open_block(line.block), line=line, below=below, **storage)
         case syntax.Compute():
             order, unroll = modifier(line, "order"), modifier(line, "unroll")
             instr = line.instr if isinstance(line.instr, str) else None
@@ -73,8 +74,13 @@ def _storage(line: syntax.Move | syntax.Keep) -> dict:
         "pad": modifier(line, "pad"),
         "swizzle": modifier(line, "swizzle"),
         "instr": instr.words[0] if instr and instr.words else None,
-        "block": schedule_tree(line.block) if line.block else None,
+        "block": schedule_tree(line.block) if line.block and not is_open_block(line.block) else None,
     }
+
+
+def is_open_block(block: tuple[syntax.Line, ...] | None) -> bool:
+    """Is it `auto` alone?"""
+    return bool(block) and all(isinstance(x, syntax.AutoLine) for x in block or ())
 
 
 # ---------------------------------------------------------------- back to lines
@@ -114,6 +120,8 @@ def _line(x: Node) -> syntax.Line:
 
 
 def _block(x: Materialise) -> tuple[syntax.Line, ...] | None:
+    if isinstance(x, Keep) and x.open_block:
+        return (syntax.AutoLine(),)
     return lines_of(x.block) if x.block is not None else None
 
 

@@ -12,6 +12,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..ir.schedule_tree import Node
 from ..plan.computations import Computation
+from .build_tree import is_open_block
 
 LaunchLines = tuple[tuple[Computation, ...], tuple[syntax.Line, ...]]
 
@@ -87,7 +88,7 @@ def _with_block(line: syntax.Line, block: tuple[syntax.Line, ...], without_instr
     """With the nested block that completion gave it, and without instructions that are not used."""
     line = _usable(line, without_instr)
     if not block or not isinstance(line, syntax.Move | syntax.Keep):
-        return line
+        return replace(line, block=None) if isinstance(line, syntax.Keep) and is_open_block(line.block) else line
     block = tuple(_usable(x, without_instr) for x in block)
     if isinstance(line, syntax.Move) and any(isinstance(x, syntax.Compute) and x.instr is None for x in block):
         line = _without_with(line)

@@ -14,6 +14,7 @@ from ....dsl import syntax
 from ....dsl.device import Instr
 from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value
 from ...ir.free_names import underscored_name
 from ...ir.schedule_tree import Leaf, Move, Node, with_leaf
@@ -100,6 +101,15 @@ def _turned(
     tile = tuple(syntax.TileAxis(a, syntax.Num(n)) for a, n in (*others, *turned))
     order = syntax.Modifier("order", words=(fastest, *(a for a, _ in turned if a != fastest)))
     return (syntax.Tile(tile, level), syntax.Move(tensor, ctx.device.memories[-1].name), syntax.Compute(None, (order,)))
+
+
+def with_axes_apart(lines: tuple) -> tuple:
+    """Lines that fuse all axes and deal out the one, with the axes apart: each has edges of its own, which a result has."""
+    match lines:
+        case (syntax.Fuse(indices=(*others, last)), syntax.Tile(axes=(tiled,)) as tile, *rest):
+            axes = (*(syntax.TileAxis(i, syntax.Num(1)) for i in others), replace(tiled, index=last))
+            return (replace(tile, axes=axes), *rest)
+    return lines
 
 
 def contiguous_axis(source: Value, axes: list[str]) -> str:

@@ -21,7 +21,7 @@ from ...ir.tile_ir import Alloc, Stmt
 from ...plan.computations import Computation
 from ...plan.derived_names import RimIndex, buffer_name, tensor_of
 from ..buffers import memory_buffer
-from ..copies.distribute_copy import copy_lines
+from ..copies.distribute_copy import copy_lines, with_axes_apart
 from ..copies.pipeline_depth import copy_staging
 from ..copies.staged_axes import StagedAxis, mask_copy, staged_index_axis, staged_view
 from ..copies.unaligned_copies import aligned_fill
@@ -82,7 +82,9 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
     block = node.block
     if block is None:
-        lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout)
+        source = next(iter(loads(own.value)), own.value)
+        lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], source, buffer, layout)
+        lines = with_axes_apart(lines) if has_rim(w) else lines  # an index without a rim is that of the tile
         block = ctx.fill(node, lines)
     made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
     staging = None

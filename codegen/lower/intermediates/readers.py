@@ -156,7 +156,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
                 way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
-                keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and x.block is None), None)
+                keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and not x.has_block), None)
                 if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):
                     way = f"give `keep {t} in {keep.memory}` a block, which makes what each {level} reads; or {way}"
                 raise CannotMeet(

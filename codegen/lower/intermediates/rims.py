@@ -1,8 +1,9 @@
 """Rims: what tiles read beyond themselves of an intermediate that is made inside of each.
 
-RIM       `keep T in MEMORY:` with a block, below a tile beyond which readers read T, as a stencil does: T is made for each
-          tile, as far as they read it. Neighbours make the elements at the rim again. So its indices are not those of the tile:
-          each is a `RimIndex`, whose range is the hull of what is read. In the block they have their own names.
+RIM       `keep T in MEMORY:` with a block, if only `auto`, below a tile beyond which readers read T, as a stencil does: T is
+          made for each tile, as far as they read it. Neighbours make the elements at the rim again. So its indices are not
+          those of the tile: each is a `RimIndex`, whose range is the hull of what is read. In the block they have their own
+          names.
 NO_EDGE   A rim may reach past the edge of T, where its readers have `else` values. What T would be there is computed and never
           read, so what it is made of gets `else` values there: a rim needs no guards, and has the same shape everywhere.
 """
@@ -61,7 +62,7 @@ def with_rims(low: Lowering, focus: Focus, tile: Tile) -> Focus:
 
 def _has_own_nest(low: Lowering, keep: Keep) -> bool:
     memory = keep.memory or low.ctx.device.memories[-1].name
-    return keep.block is not None and not low.ctx.register(memory)
+    return keep.has_block and not low.ctx.register(memory)
 
 
 def _is_bounded(low: Lowering, focus: Focus, tile: Tile, keep: Keep, rims: set[RimIndex]) -> bool:

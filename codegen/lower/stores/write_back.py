@@ -22,7 +22,7 @@ from ...plan.computations import Computation
 from ...plan.derived_names import ArgreduceIndex, RoundedResult
 from ...schedule.build_tree import schedule_tree
 from ...schedule.synthetic_spans import with_spans
-from ..copies.distribute_copy import copy_lines
+from ..copies.distribute_copy import copy_lines, with_axes_apart
 from ..lowering_context import LoweringContext
 from ..reductions.argreduce_index import found_index
 from ..spec import Focus
@@ -135,17 +135,8 @@ def share_out(low: Lowering, focus: Focus, leaf: ShareOut) -> list[Stmt]:
         layout = Layout.row_major([(i, as_expr(n)) for i, n in axes])
         target = next(b for b in ctx.buffers if b.name == focus.views[computation.name].buffer)
         result = Load(computation.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[computation.name])
-        lines = with_spans(_apart(copy_lines(ctx, focus, axes, result, target, layout)), ctx.synthetic_line_numbers)
+        lines = with_spans(with_axes_apart(copy_lines(ctx, focus, axes, result, target, layout)), ctx.synthetic_line_numbers)
         copy = ctx.shared_out[keep.key] = schedule_tree(lines)
         block = keep.line.block if isinstance(keep.line, syntax.Keep) else None
         ctx.filled_lines[keep.key] = (*(block or ()), *lines)
     return low.lower(focus, copy)
-
-
-def _apart(lines: tuple) -> tuple:
-    """Lines that fuse all axes and deal out the one, with the axes apart: each has edges of its own, which a result has."""
-    match lines:
-        case (syntax.Fuse(indices=(*others, last)), syntax.Tile(axes=(tiled,)) as tile, *rest):
-            axes = (*(syntax.TileAxis(i, syntax.Num(1)) for i in others), replace(tiled, index=last))
-            return (replace(tile, axes=axes), *rest)
-    return lines

@@ -40,6 +40,10 @@ VALID = """op f[N](X: f32[N], w: f32[3]) -> (Y: f32[P]) where P = N - 4:
     D[i: N - 2] = (sum(r) X[i + r] * w[r]) * f32(i)
     Y[i] = sum(r) D[i + r] * w[r]
 """
+PLACES = """op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):
+    A[i: H, j: W] = f32(i) * 3.0 + f32(j)
+    Y[i, j] = A[i - 2, j else 1] * X[i, j] + A[i, j + 1 else 5]
+"""
 PIXELS = ((37, 65), (5, 7), (16, 32), (1, 1), (2, 1), (0, 5), (5, 0))
 IMAGES = (
     (3, 5, 7, 4, 5),
@@ -83,6 +87,33 @@ CASES = {
     tile i: 1, j: 1 -> thread
     compute
 """, {"a": (11, 19), "b": (10, 17)}, PIXELS),
+    "blocks of `auto`": (STENCIL, "cpu", """    tile i: 8, j: 16 -> core
+    keep A in l2:
+        auto
+    keep B in l2:
+        auto
+    tile j: 1 -> lane
+    compute
+""", {"a": (11, 19), "b": (10, 17)}, PIXELS),
+    "blocks of `auto` for threads": (STENCIL, "emulate:sm_80", """    tile i: 8, j: 16 -> block
+    keep A in shared:
+        auto
+    keep B in shared:
+        auto
+    tile i: 1, j: 1 -> thread
+    compute
+""", {"a": (11, 19), "b": (10, 17)}, PIXELS),
+    "`auto` for what reads nothing": (PLACES, "emulate:gfx942", """    tile i: 4, j: 8 -> block
+    keep A in shared:
+        auto
+    tile i: 1, j: 1 -> thread
+    compute
+""", {"a": (6, 9)}, PIXELS),
+    "`auto` for a sum": (CONVS, "emulate:gfx942", """    tile p: 4, q: 8 -> block
+    keep D in shared:
+        auto
+    auto
+""", {"d": (64, 6, 10)}, IMAGES),
     "two convolutions": (CONVS, "cpu", """    tile p: 4, q: 16 -> core
     keep D in l2:
         tile o: 3, q: 16
@@ -202,6 +233,25 @@ def test_an_output_has_no_rim() -> None:
     assert check(bind_params(module.ops["f"]), [x], out).ok
     made = [s.buffer.shape for a in kernel.program.launches for s in statements(a.body) if isinstance(s, Alloc)]
     assert (10, 17) not in [tuple(e.constant for e in shape) for shape in made]
+
+
+@pytest.mark.parametrize(("target", "unit", "memory"), [("cpu", "core", "l2"), ("emulate:sm_80", "block", "shared")])
+@pytest.mark.parametrize("size", PIXELS)
+def test_blocks_of_auto_by_the_formula(target: str, unit: str, memory: str, size: tuple[int, int]) -> None:
+    """The schedule that is printed says the block that was chosen, and means the same."""
+    lines = f"    tile i: 8, j: 16 -> {unit}\n    keep B in {memory}:\n        auto\n    auto\n"
+    text = """op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):
+    B[i: H, j: W] = X[i - 1, j else 0] + X[i, j]
+    Y[i, j] = B[i - 1, j else 2] * B[i, j]
+"""
+    kernel = compile(loads(f"{text}schedule s for f:\n{lines}"), "f", "s", target)
+    assert "auto" not in kernel.schedule.partition(":")[2]
+    assert compile(loads(text + kernel.schedule), "f", "s", target).program == kernel.program
+    x = np.random.default_rng(1).normal(size=size).astype(np.float32)
+    out = poisoned(size, x.dtype)
+    kernel(x, out=out)
+    b = x + np.pad(x, ((1, 0), (0, 0)))[: size[0]]
+    np.testing.assert_allclose(out, np.pad(b, ((1, 0), (0, 0)), constant_values=2)[: size[0]] * b, rtol=1e-5, atol=1e-5)
 
 
 def test_without_a_block_blocks_cannot_meet() -> None:
