@@ -85,7 +85,7 @@ def _completions_of_pass(ctx: LoweringContext, computations: tuple[Computation, 
         slots, chosen, at = slots_of_lines(candidate.lines)
         written = parse_constraints(ctx.device, slots, lines)
         if written is not None:
-            merged = tuple(merged_lines(written.placement, chosen, at))
+            merged = tuple(merged_lines(ctx.device, written.placement, chosen, at))
             own = tuple(line for _, line in merged)
             foreign = sum(at[name] != size for name, size in written.fixed.items())
             yield _CompletedPass(replace(candidate, make=lambda own=own: own), merged, foreign)
@@ -107,14 +107,17 @@ def _less_copied(x: _CompletedPass) -> Candidate:
     for place, line in x.merged:
         if place.line is None and isinstance(line, syntax.Move):
             continue
-        if isinstance(line, syntax.Keep) and line.block and (place.line is None or not syntax.block_of(place.line)):
-            line = replace(line, block=_without_moves(line.block))
+        if isinstance(line, syntax.Keep) and line.block:
+            own = syntax.block_of(place.line) if place.line is not None else ()
+            line = replace(line, block=_without_moves(line.block, own))
         out.append(line)
     return replace(x.candidate, make=lambda: tuple(out), about=f"{x.candidate.about} without copies", template=_less_copied)
 
 
-def _without_moves(lines: Lines) -> Lines:
-    return tuple(x for x in lines if not isinstance(x, syntax.Move))
+def _without_moves(lines: Lines, own: Lines) -> Lines:
+    """Without those that are not the author's own."""
+    moved = {x.tensor for x in own if isinstance(x, syntax.Move)}
+    return tuple(x for x in lines if not isinstance(x, syntax.Move) or x.tensor in moved)
 
 
 def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:

@@ -85,7 +85,9 @@ def is_open(line: syntax.Line) -> bool:
             return True
         case syntax.Tile():
             return any(isinstance(a.size, syntax.Auto) for a in line.axes)
-        case syntax.Move() | syntax.Keep():
+        case syntax.Keep():
+            return line.memory is None or any(map(is_open, line.block or ()))
+        case syntax.Move():
             return line.memory is None
         case syntax.Compute():
             return isinstance(line.instr, syntax.Auto)

@@ -11,6 +11,8 @@ OPEN    Slots without a line of the author's are the candidate's where an `auto`
         without a slot that it needs is no candidate.
 REST    What a tile line leaves out of its slot's indices is a slot of its own, for another line, or for `auto`.
 MOVES   Moves to one memory stand in any order.
+BLOCKS  The block of a `keep` with an `auto` is some lines of the candidate's block in the same way. Where one of them has no
+        place there, the block stays as it is.
 """
 
 from __future__ import annotations
@@ -218,7 +220,9 @@ def _tiles(placement: Placement) -> Iterator[tuple[Slot, syntax.Tile]]:
 # ---------------------------------------------------------------- lines
 
 
-def merged_lines(placement: Placement, chosen: Named, at: Mapping[str, int]) -> Iterator[tuple[PlacedLine, syntax.Line]]:
+def merged_lines(
+    device: Device, placement: Placement, chosen: Named, at: Mapping[str, int]
+) -> Iterator[tuple[PlacedLine, syntax.Line]]:
     """The author's lines with the candidate's sizes in place of `auto`, and its lines where that stands, each with its place.
 
     chosen   the candidate's lines      at   its sizes
@@ -228,7 +232,7 @@ def merged_lines(placement: Placement, chosen: Named, at: Mapping[str, int]) -> 
     for x in placement:
         theirs = chosen.get(x.slot.name, ()) if x.slot is not None else ()
         if x.line is not None:
-            yield x, _filled(x.line, (*theirs, line_of(x.slot, at))) if x.slot is not None else x.line
+            yield x, _filled(device, x.line, (*theirs, line_of(x.slot, at))) if x.slot is not None else x.line
         elif x.slot is not None and x.slot.part:
             yield from ((x, line) for line in _part(theirs, x.slot))
         elif x.slot is not None and x.slot.name not in written and last[x.slot.name] is x:  # the later of two places
@@ -243,7 +247,7 @@ def _part(lines: Sequence[syntax.Line], slot: Slot) -> Iterator[syntax.Line]:
             yield syntax.Tile(axes, slot.level)
 
 
-def _filled(line: syntax.Line, theirs: Sequence[syntax.Line]) -> syntax.Line:
+def _filled(device: Device, line: syntax.Line, theirs: Sequence[syntax.Line]) -> syntax.Line:
     """The author's line, whose open parts are those of the first of the candidate's lines. Axes that one unit has all of may
     stand in the last one only."""
     match line, theirs[0]:
@@ -254,12 +258,25 @@ def _filled(line: syntax.Line, theirs: Sequence[syntax.Line]) -> syntax.Line:
         case syntax.Move(), syntax.Move() as move:  # with only a memory: layout, instruction and block of the candidate's
             plain = not line.modifiers and line.block is None and line.view is None
             return replace(move, span=line.span) if plain else replace(line, memory=move.memory)
-        case syntax.Keep(), syntax.Keep() as keep:  # with only a memory: the block of the candidate's
-            plain = not line.modifiers and line.block is None
-            return replace(line, memory=keep.memory, block=keep.block if plain else line.block)
+        case syntax.Keep(), syntax.Keep() as keep:  # with only a memory: the block of the candidate's, or what of it is open
+            block = _filled_block(device, line.block, keep.block) if not line.modifiers else line.block
+            return replace(line, memory=keep.memory, block=block)
         case syntax.Compute(instr=syntax.Auto()), syntax.Compute() as compute:
             return replace(line, instr=compute.instr)
     return line
+
+
+def _filled_block(
+    device: Device, own: tuple[syntax.Line, ...] | None, theirs: tuple[syntax.Line, ...] | None
+) -> tuple[syntax.Line, ...] | None:
+    """BLOCKS"""
+    if own is None or theirs is None or not any(isinstance(x, syntax.AutoLine) for x in own):
+        return theirs if own is None else own
+    slots, chosen, at = slots_of_lines(theirs)
+    written = parse_constraints(device, slots, own)
+    if written is None:
+        return own
+    return tuple(line for _, line in merged_lines(device, written.placement, chosen, at))
 
 
 def line_of(slot: Slot, at: Mapping[str, int], modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Line:

@@ -336,5 +336,5 @@ def _report(launch: str, found: list[RankedCandidates], order: list[tuple[Ranked
 def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:
     """A candidate as lines, the author's among them."""
     at = r.tile(i)
-    merged = merged_lines(r.written.placement, r.nest.lines(at, r.sizes[-1]), at)
+    merged = merged_lines(r.nest.machine.device, r.written.placement, r.nest.lines(at, r.sizes[-1]), at)
     return (*_heads(lines)[0], *(line for _, line in merged))

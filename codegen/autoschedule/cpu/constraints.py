@@ -79,7 +79,7 @@ def _completions(
     for way in dict.fromkeys((nest, _joined(nest))):
         slots, chosen, at = slots_of_lines(way)
         for placement in placements(ctx.device, slots, lines, _may_stand_alone):
-            merged = list(merged_lines(placement, chosen, at))
+            merged = list(merged_lines(ctx.device, placement, chosen, at))
             fitted = _fitted(merged, at)
             if _is_sound(ctx, computations, fitted):
                 kept = sum(_weight(line) for x, line in merged if x.slot is not None)

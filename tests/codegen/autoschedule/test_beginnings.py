@@ -14,7 +14,14 @@ from ...support.rotation import LONG
 CONV = """op f[N, C, H, W, O](X: f32[N, C, H, W], F: f32[O, C, 3, 3]) -> (Y: f32[N, O, H, W]):
     Y[n, o, p, q] = relu(sum(c, r, s) X[n, c, p + r - 1, q + s - 1 else {}] * F[o, c, r, s])
 """
-OPS = {"a padded convolution": CONV.format(0), "a convolution with other padding": CONV.format(0.5)}
+MASKED = """op f[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f32[H, Q, D]):
+    s[h, i, t] = where(t >= i - 4, (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * rsqrt(D), -inf)
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
+"""
+OPS = {"a padded convolution": CONV.format(0), "a convolution with other padding": CONV.format(0.5), "masked attention": MASKED}
 CASES = [(name, device) for name in OPS for device in ("sm_80", "gfx942", "gfx1100")]
 
 
@@ -63,3 +70,31 @@ def test_convolutions_are_right(fill: float, sizes: tuple[int, ...], device: str
         np.einsum("nchw,oc->nohw", around[:, :, r : r + h, s : s + w], filters[:, :, r, s]) for r in range(3) for s in range(3)
     )
     np.testing.assert_allclose(out, np.maximum(sum(windows), 0), rtol=1e-4, atol=1e-4)
+
+
+BLOCKS = ("", "        tile d: 16 unroll\n", "        tile d: 16 unroll\n        move q -> register with ldmatrix\n")
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("rest", ["    auto\n", ""])
+@pytest.mark.parametrize("sizes", [(2, 33, 70, 16), (1, 17, 9, 40), (1, 20, 1, 8)])
+def test_the_rest_of_a_block_is_right(block: str, rest: str, sizes: tuple[int, ...]) -> None:
+    """Of the line that keeps the scores, in a pass that is open below it, or not at all."""
+    head, lines = own_lines("masked attention", "sm_80")
+    first = next(n for n, x in enumerate(lines) if x.startswith("    keep s"))
+    below = [x for x in lines[first + 1 :] if not x.startswith(" " * 8)] if not rest else []
+    text = "\n".join([head, *lines[: first + 1]]) + f"\n{block}        auto\n{rest}" + "".join(f"{x}\n" for x in below)
+    target = "emulate:sm_80"
+    kernel = andiron.compile(MASKED + text, op="f", schedule="w", target=target)
+    assert "compute with mma" in kernel.schedule.partition("keep s")[2].partition("\n    keep")[0]
+    h, n, t, d = sizes
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((h, x, d)).astype("f2") for x in (n, t, t))
+    out = poisoned((h, n, d), np.dtype("f4"))
+    kernel(q, k, v, out=out)
+    s = np.einsum("hid,htd->hit", q.astype("f8"), k.astype("f8")) / np.sqrt(d)
+    s = np.where(np.arange(t) >= np.arange(n)[:, None] - 4, s, -np.inf)
+    with np.errstate(invalid="ignore"):
+        p = np.exp(s - s.max(-1, keepdims=True))
+        want = np.einsum("hit,htd->hid", p / p.sum(-1, keepdims=True), v.astype("f8"))
+    np.testing.assert_allclose(out, want, rtol=2e-2, atol=2e-3)
