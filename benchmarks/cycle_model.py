@@ -20,6 +20,8 @@ from andiron.codegen.autoschedule.gpu.cost import OVERLAP
 from andiron.codegen.autoschedule.report import CandidateReport
 from andiron.runtime.machine_code.main_loop_report import MainLoopReport, main_loop_reports
 from andiron.runtime.machine_code.read_machine_code import read_machine_code
+from andiron.runtime.machine_code.sass_classes import sass_class
+from andiron.runtime.machine_code.whole_step import whole_step
 
 _SQUARE = dict(M=4096, N=4096, K=4096)
 _ROWS = dict(M=4096, N=4096)
@@ -128,8 +130,8 @@ def iterations(report: MainLoopReport, chosen: CandidateReport, code: Any, units
     busiest = -(-chosen.blocks // units) / chosen.blocks  # its share of the blocks
     if report.loop is None:
         return busiest * chosen.blocks / report.blocks
-    first, last = report.loop
-    each = sum(macs(i.opcode) for i in code if first <= i.address <= last) * (report.threads // 32) * report.blocks
+    step = whole_step(code, sass_class).path
+    each = sum(macs(i.opcode) for i in step) * (report.threads // 32) * report.blocks
     if chosen.nest.startswith("contraction"):
         return busiest * products / each
     return busiest * read / report.read

@@ -1,4 +1,4 @@
-"""Loops of a function of machine code, and the instructions that one iteration executes.
+"""Basic blocks and loops of a function of machine code.
 
 Loops are natural loops: an edge back to a block that dominates its source, and all blocks from which the source is reached
 without that block (Aho et al., "Compilers", 9.6). Trap loops behind the end are not reached and do not count.
@@ -6,11 +6,10 @@ without that block (Aho et al., "Compilers", 9.6). Trap loops behind the end are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from .classes import MEMORY
 from .instruction import Instruction
 
 
@@ -48,21 +47,19 @@ def basic_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def innermost_loops(blocks: Sequence[Block]) -> list[tuple[Loop, tuple[Loop, ...]]]:
-    """Loops that contain no other, each with those around it, the nearest first."""
-    loops = _loops(blocks)
-    found = []
-    for loop in loops:
-        if not any(x.blocks < loop.blocks for x in loops):
-            found.append((loop, _around(loop, loops)))
-    return found
+def innermost_loops(blocks: Sequence[Block]) -> list[Loop]:
+    """Loops that contain no other."""
+    loops = loops_of(blocks)
+    return [loop for loop in loops if not any(x.blocks < loop.blocks for x in loops)]
 
 
-def _around(loop: Loop, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+def loops_around(loop: Loop, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    """The nearest first."""
     return tuple(sorted((x for x in loops if loop.blocks < x.blocks), key=lambda x: len(x.blocks)))
 
 
-def _loops(blocks: Sequence[Block]) -> list[Loop]:
+def loops_of(blocks: Sequence[Block]) -> list[Loop]:
+    """In the order of their headers."""
     before: dict[int, list[int]] = {}
     for n, block in enumerate(blocks):
         for to in block.next:
@@ -99,36 +96,10 @@ def _dominators(blocks: Sequence[Block], before: dict[int, list[int]]) -> dict[i
     return found
 
 
-def iteration(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop | None) -> tuple[Instruction, ...]:
-    """The instructions of one iteration in the order of their execution; without a loop, those of the whole function.
-
-    Guarded parts count as executed, as the copies of a pipeline are in all iterations but the last ones. Of two versions the
-    shorter one does: that of whole tiles, without guards. Left out are blocks with a call (NVIDIA's assembler calls a function
-    for the rare operands of a division or a root), and loops inside of the loop, if another way passes them by.
-    """
-    start = loop.header if loop else 0
-    far = _instructions_to_head(code, blocks, loop) if loop else {}
-    path, seen, now = list[Instruction](), set[int](), start
-    while now not in seen:
-        seen.add(now)
-        path += code[blocks[now].start : blocks[now].end]
-        ways = [n for n in blocks[now].next if loop is None or n in loop.blocks]
-        if not ways or ways == [start]:
-            break
-        fresh = [n for n in ways if n != start and n not in seen and not _calls(code, blocks[n])]
-        known = [n for n in fresh if n in far]
-        if len(known) == 2 and not any(_reaches(blocks, a, b, start, far) for a, b in (known, known[::-1])):
-            known.sort(key=lambda n: far[n])
-        now = next(iter(known or fresh or ways))
-    return tuple(i for i in path if i.base != "NOP")
-
-
-def _instructions_to_head(code: Sequence[Instruction], blocks: Sequence[Block], loop: Loop) -> dict[int, int]:
-    """From blocks of a loop the instructions of the shortest way to its head, past loops inside and calls, if there is one."""
-    inner = [x.blocks for x in _loops(blocks) if x.blocks < loop.blocks]
-    some = {n for n in loop.blocks.difference(*inner) if not _calls(code, blocks[n])}
+def instructions_to_head(blocks: Sequence[Block], loop: Loop, among: Collection[int]) -> dict[int, int]:
+    """From blocks of a loop the instructions of the shortest way to its head through the blocks `among`, if there is one."""
     before: dict[int, list[int]] = {}
-    for n in some:
+    for n in among:
         for to in blocks[n].next:
             before.setdefault(to, []).append(n)
     far, todo = {loop.header: 0}, [(0, loop.header)]
@@ -142,8 +113,8 @@ def _instructions_to_head(code: Sequence[Instruction], blocks: Sequence[Block], 
     return far
 
 
-def _reaches(blocks: Sequence[Block], start: int, end: int, head: int, among: Collection[int]) -> bool:
-    """Whether a way leads from one block to another in the same iteration."""
+def reaches(blocks: Sequence[Block], start: int, end: int, head: int, among: Collection[int]) -> bool:
+    """Whether a way leads from one block to another in the same turn of the loop with this head."""
     seen, todo = {start}, [start]
     while todo:
         for to in blocks[todo.pop()].next:
@@ -153,25 +124,3 @@ def _reaches(blocks: Sequence[Block], start: int, end: int, head: int, among: Co
                 seen.add(to)
                 todo.append(to)
     return False
-
-
-def _calls(code: Sequence[Instruction], block: Block) -> bool:
-    return any(i.calls for i in code[block.start : block.end])
-
-
-def main_loop(
-    code: Sequence[Instruction], blocks: Sequence[Block], class_of: Callable[[Instruction], str]
-) -> tuple[Loop | None, tuple[Loop, ...]]:
-    """The loop with most matrix instructions that are not in loops inside of it; where there are none, the innermost loop with
-    most multiply-adds, then accesses of memory. And the loops around it. None for a function without loops."""
-
-    def weight(found: tuple[Loop, tuple[Loop, ...]]) -> tuple[int, ...]:
-        names = [class_of(i) for i in iteration(code, blocks, found[0])]
-        return (names.count("mma"), names.count("fma"), sum(n in MEMORY for n in names))
-
-    loops = _loops(blocks)
-    matrix = {n for n, b in enumerate(blocks) if any(class_of(i) == "mma" for i in code[b.start : b.end])}
-    own = {x: x.blocks.difference(*(y.blocks for y in loops if y.blocks < x.blocks)) for x in loops}
-    some = [(x, _around(x, loops)) for x in loops if not matrix.isdisjoint(own[x])]
-    found = some or innermost_loops(blocks)
-    return max(found, key=weight) if found else (None, ())

@@ -16,13 +16,13 @@ from ..gpu.resource_usage import ResourceUsage, resource_usage
 from ..variant import Variant
 from .amdgcn import amdgcn_class
 from .classes import CLASSES
-from .control_flow import basic_blocks, iteration, main_loop
 from .instruction import Instruction
 from .read_machine_code import read_machine_code
 from .replay import ISSUED, NOT_SELECTED, Replay, pipe_cycles, replay
 from .sass_classes import sass_class
 from .schedule_lines import ScheduleLineCost, schedule_line_costs
 from .sm_figures import LANES, SmFigures, Work
+from .whole_step import InnerLoop, whole_step
 
 MOST_LINES = 3  # instructions: of the costliest stall that are shown [limit]
 LEAST_SHARE = 0.01  # share: of the cycles, for a pipe or a stall that is shown [limit]
@@ -64,15 +64,17 @@ class MainLoopReport:
     """One kernel.
 
     blocks     of so many threads, resident on an SM or CU
-    loop       the main loop's first and last instruction; None for a kernel without loops, which counts as a whole
+    loop       the first and last instruction of the loop whose turn is a whole step; None for a kernel without loops, which
+               counts as a whole
     addresses  whether that is addresses, as for NVIDIA's GPUs, or lines of the assembly
     outer      how many loops there are around it
-    counts     instructions of one iteration, by class
+    counts     instructions of a step, by class
     per_mma    all of them for each matrix instruction
-    read       bytes that all warps of an SM read from global memory in one iteration
+    read       bytes that all warps of an SM read from global memory in a step
     from_dram  cycles that these take if no cache has them
     model      None where a figure is lacking, as `note` says
     by_line    what the lines of the schedule cost, the costliest first
+    inner      loops inside of the main loop that are counted as often as they turn
     """
 
     kernel: str
@@ -92,6 +94,7 @@ class MainLoopReport:
     model: CycleCount | None
     note: str = ""
     by_line: tuple[ScheduleLineCost, ...] = ()
+    inner: tuple[InnerLoop, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,9 +105,9 @@ class MainLoopReport:
         residency = f"{_times(self.blocks, 'block')} of {self.threads} threads resident"
         where = "none: the whole kernel is one iteration"
         if self.loop:
-            first, last = self.loop
-            where = f"{first:#06x} to {last:#06x}" if self.addresses else f"lines {first} to {last} of the assembly"
+            where = self._range(*self.loop) + ("" if self.addresses else " of the assembly")
         where += f", inside {_times(self.outer, 'loop')} whose other instructions are not counted" if self.outer else ""
+        where += "".join(f"; {x.turns} turns of {self._range(x.first, x.last)} inside" for x in self.inner)
         each = f", {self.per_mma:.2f} for each mma" if self.per_mma else ""
         rows: list[tuple[str, object]] = [
             ("kernel", self.kernel),
@@ -125,6 +128,9 @@ class MainLoopReport:
             cause = f" (waits for {', '.join(line.waits_for)})" if line.waits_for else ""
             rows.append(("costs most" if n == 0 else "", f"{m.worst}, {line.cycles:,.0f} cycles at {line.instruction}{cause}"))
         return [*rows, *self._line_rows()]
+
+    def _range(self, first: int, last: int) -> str:
+        return f"{first:#06x} to {last:#06x}" if self.addresses else f"lines {first} to {last}"
 
     def _line_rows(self) -> Iterator[tuple[str, object]]:
         whole = self.model.cycles if self.model else self.instructions
@@ -196,9 +202,8 @@ def main_loop_report(
     figures   for the cycle model; None for a GPU whose instructions do not state their schedule
     emitted   the text that was compiled
     """
-    flow = basic_blocks(code)
-    loop, around = main_loop(code, flow, class_of)
-    path = iteration(code, flow, loop)
+    step = whole_step(code, class_of)
+    path = step.path
     counts = Counter(class_of(i) for i in path)
     model, note, read, dram, spent = None, "", 0, None, None
     if figures is None:
@@ -224,9 +229,9 @@ def main_loop_report(
         usage.shared,
         usage.threads,
         blocks,
-        (path[0].address, max(i.address for i in path)) if loop else None,
+        (path[0].address, max(i.address for i in path)) if step.loop else None,
         figures is not None,
-        len(around),
+        len(step.around),
         len(path),
         {name: counts[name] for name in sorted(CLASSES, key=lambda c: -counts[c]) if counts[name]},
         len(path) / counts["mma"] if counts["mma"] else None,
@@ -235,6 +240,7 @@ def main_loop_report(
         model,
         note,
         schedule_line_costs(path, spent, emitted),
+        step.inner,
     )
 
 
@@ -263,11 +269,17 @@ def cycle_count(
 
 
 def _lines(path: Sequence[Instruction], found: Replay, reason: str) -> list[StallLine]:
-    places = sorted((p for p, why in found.stalls if why == reason), key=lambda p: -found.stalls[p, reason])
+    cycles: dict[Instruction, float] = {}  # in all turns of loops inside together
+    waits: dict[Instruction, Counter[Instruction]] = {}
+    for (place, why), spent in found.stalls.items():
+        if why == reason:
+            cycles[path[place]] = cycles.get(path[place], 0) + spent
+            for other, times in found.waits.get(place, Counter()).items():
+                waits.setdefault(path[place], Counter())[path[other]] += times
     lines = []
-    for place in places[:MOST_LINES]:
-        after = [_show(path[p]) for p, _ in found.waits.get(place, Counter()).most_common(2)] if "scoreboard" in reason else []
-        lines.append(StallLine(_show(path[place]), found.stalls[place, reason], tuple(after)))
+    for i, spent in sorted(cycles.items(), key=lambda x: -x[1])[:MOST_LINES]:
+        after = [_show(x) for x, _ in waits.get(i, Counter()).most_common(2)] if "scoreboard" in reason else []
+        lines.append(StallLine(_show(i), spent, tuple(after)))
     return lines
 
 

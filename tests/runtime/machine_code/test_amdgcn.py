@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from andiron.runtime.machine_code.amdgcn import amdgcn_class, parse_amdgcn
-from andiron.runtime.machine_code.control_flow import basic_blocks, iteration, main_loop
 from andiron.runtime.machine_code.instruction import Instruction
+from andiron.runtime.machine_code.whole_step import whole_step
 
 # Of a product on gfx942, as clang 20 prints it, cut short.
 REAL = """\
@@ -67,10 +67,9 @@ def test_lines_of_the_text():
 
 def test_the_main_loop():
     code = parse_amdgcn(REAL)["product"]
-    blocks = basic_blocks(code)
-    loop, around = main_loop(code, blocks, amdgcn_class)
-    assert around == ()
-    assert [amdgcn_class(i) for i in iteration(code, blocks, loop)] == [
+    step = whole_step(code, amdgcn_class)
+    assert step.around == ()
+    assert [amdgcn_class(i) for i in step.path] == [
         "branch", "global load", "shared load", "wait", "mma", "branch",
     ]  # fmt: skip
 

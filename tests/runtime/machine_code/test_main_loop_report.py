@@ -86,6 +86,28 @@ def test_an_instruction_that_is_issued_is_no_stall():
     assert model.worst == "wait"
 
 
+def test_a_loop_inside_is_counted_as_often_as_it_turns():
+    """Three turns of the load and the product in each step, and an addition for each of these."""
+    inner = (
+        LOOP.replace("EXIT", "")
+        .replace("MOV R1, R2", "MOV R1, 0x3")
+        .replace("@P0", "IADD3 R1, R1, -0x1, RZ | stall 4\nISETP.NE.AND P0, PT, R1, RZ, PT | stall 4\n@P0")
+    )
+    found = report(f"L_x_1:\nBAR.SYNC 0x0 | stall 5\n{inner}\n@P1 BRA L_x_1 | stall 5\nEXIT")
+    assert found.counts == {"integer": 7, "mma": 3, "global load": 3, "branch": 4, "barrier": 1}
+    assert (found.instructions, found.outer, found.per_mma, found.read) == (18, 0, 6, 3 * 512)
+    assert [(x.first, x.last, x.turns) for x in found.inner] == [(0x20, 0x60, 3)]
+    assert "0x0000 to 0x0070; 3 turns of 0x0020 to 0x0060 inside\n" in report_table(found.rows())
+    assert json.loads(json.dumps(found.as_dict()))["inner"] == [{"first": 0x20, "last": 0x60, "turns": 3}]
+    model = found.model
+    assert model is not None
+    assert model.cycles > 3 * 500
+    assert model.busy["tensor"] == pytest.approx(3 * 8 / model.cycles)
+    # Three waits, one a turn, are one line.
+    assert [line.instruction for line in model.lines] == ["0x0030 HMMA.16816.F32 R8, R12, R14, R8"]
+    assert sum(model.stalls.values()) == pytest.approx(model.cycles, rel=0.02)
+
+
 def test_what_people_read():
     text = report_table(report().rows())
     assert "40 registers, none spilled, 512 B shared; 1 block of 128 threads resident" in text
