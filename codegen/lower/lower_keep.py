@@ -72,7 +72,7 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
         part = low.split.get(w.name)
         name = part.target if part is not None and part.target in read_here else name  # what its own part has
         _check_bounded(low, focus, keep, name, w)
-        if name in read_here:
+        if name in read_here and (w.name not in focus.open_accumulators or focus.views[name].form == "global"):
             return _keep_for_readers(low, focus, keep, name, w)
         if w.name in focus.open_accumulators:
             return _held_already(low, focus, keep, w)

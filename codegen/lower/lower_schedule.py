@@ -52,7 +52,9 @@ from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
+from .reductions.siblings import opening_order
 from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
+from .show_spec import memory_of
 from .spec import Focus, or_state_bound
 from .stores.write_back import share_out
 from .tiling.distribute_tiles import tile_count
@@ -288,13 +290,15 @@ class Lowering:
     def open_accumulators(self, focus: Focus, tile: Tile) -> list[Stmt] | None:
         """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
         indices = {a.index for a in tile.axes}
-        for w in focus.computations:
+        for w in opening_order(focus.computations):
             if isinstance(w, (InitAccumulator, CombinePartials)) or w.reduction is None or w.name in focus.open_accumulators:
                 continue
             if not indices & set(w.reduced):
                 continue
             parallel = self._combines(tile)
-            below = next((x for x in tile.below.path() if isinstance(x, Keep) and not {*w.names}.isdisjoint(x.tensors)), None)
+            below = self._kept_below(w, tile)
+            if below is not None and (memory := self._held_farther(focus, w, below)) is not None:
+                return lower_reduction(self, focus, w, tile, Keep(names=(w.result,), memory=memory, below=tile))
             if below is not None and parallel:
                 raise SplitReduction(
                     f"units take parts of `{w.result}`, which is kept below: each would write its own part back as the whole",
@@ -321,6 +325,28 @@ class Lowering:
                 return [*before, *alone, *self.lower(replace(focus, computations=then), tile)]
             return lower_reduction(self, focus, w, tile)
         return None
+
+    def _kept_below(self, w: Computation, tile: Tile) -> Keep | None:
+        """The line below a tile that keeps the result of a reduction."""
+        return next((x for x in tile.below.path() if isinstance(x, Keep) and not {*w.names}.isdisjoint(x.tensors)), None)
+
+    def _held_farther(self, focus: Focus, w: Computation, below: Keep) -> str | None:
+        """The memory in which a line above keeps the result of a reduction for those that read it, if that is farther from the
+        units than the one of a line below: that keeps a tile of it."""
+        held = next((o.tensor for o in w.outputs if focus.views[o.tensor].form != "global"), None)
+        if held is None or below.memory is None or below.block is not None:
+            return None
+        memories, memory = [m.name for m in self.ctx.device.memories], memory_of(self.ctx, focus, held)
+        return memory if memories.index(memory) < memories.index(below.memory) else None
+
+    def closes_after(self, focus: Focus, w: Computation, tile: Tile) -> bool:
+        """Does the write-back of a reduction over the tile's index come after the tile's loop, rather than in its last
+        iteration? Then its accumulator is open above, or opens there."""
+        if w.name in focus.open_accumulators:
+            return True
+        if (below := self._kept_below(w, tile)) is not None:
+            return self._held_farther(focus, w, below) is not None
+        return not self._split_below(w, tile.below) and not accumulates_at_leaf(self.ctx, focus, w, tile)
 
     def _combines(self, tile: Tile) -> bool:
         """Does the line deal tiles to units that can meet, and so combine their parts of a reduction?"""

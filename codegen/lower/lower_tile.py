@@ -1,6 +1,8 @@
 """`tile`: loops (`sequential_tiles`), or the digits of unit numbers (`distribute_tiles`).
 
 FISSION      computations that need a whole result of an earlier one under a tile get nests of their own, one after another.
+SIBLINGS     reductions over the tile's index share its loop, also where the write-back of one reads the result of another: it
+             comes after the loop, or in its last iteration, when the other one is finished.
 MADE_BELOW   so do computations that lack the tile's indices. Exceptions: a pointwise intermediate that is kept below the tile
              is computed there, for each tile. Units that cannot synchronise each compute all that is kept. Several nests each
              compute it for themselves.
@@ -24,6 +26,7 @@ from .leaves.scalar_leaf import cell_indices
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
 from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
+from .reductions.siblings import finished_when_read, joins_earlier
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
@@ -45,13 +48,16 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
     def together(v: Computation, w: Computation) -> bool:
         made_below = v.reduction is None and not below.isdisjoint(v.targets)  # for each part, by the lines below
         alike = made_below or not tile_splits_reduction(ctx.device, tile) or are_split_alike(focus, v, w, mine)
-        return alike and _together(v, w, indices, below, alone)
+        return alike and _together(v, w, indices, below, alone, finished_when_read(low, focus, tile, v, w))
 
     focus = _with_rims_of_one_loop(low, focus, tile, together)
     chain = online_chain(low, focus, tile)
     if chain and tile_splits_reduction(ctx.device, tile):
         return _split_chain(low, focus, tile, mine, chain)
-    parts = online_parts(low, focus, tile, chain) if chain else shared_loop_groups(focus.computations, together)
+    if chain:
+        parts = online_parts(low, focus, tile, chain)
+    else:
+        parts = shared_loop_groups(focus.computations, together, joins_earlier(focus, indices))
     parts = [p for p in parts if p]
     if len(parts) > 1:
         parts = split_producers(low, parts, together, below)
@@ -73,7 +79,7 @@ def _with_rims_of_one_loop(
     rims = with_rims(low, focus, tile)
     if rims is focus:
         return focus
-    groups = shared_loop_groups(rims.computations, together)
+    groups = shared_loop_groups(rims.computations, together, joins_earlier(rims, tuple(a.index for a in tile.axes)))
     for w in rims.computations:
         here = {w, *(x for x in rims.computations if not x.reads.isdisjoint(w.targets))} if has_rim(w) else {w}
         if not any(here.issubset(g) for g in groups):
@@ -136,13 +142,20 @@ def _nested(
 
 
 def shared_loop_groups(
-    computations: tuple[Computation, ...], together: Callable[[Computation, Computation], bool]
+    computations: tuple[Computation, ...],
+    together: Callable[[Computation, Computation], bool],
+    may_precede: Callable[[Computation, Computation], bool],
 ) -> list[tuple[Computation, ...]]:
-    """Consecutive computations that may share loops (FISSION)."""
+    """Computations that may share loops (FISSION): consecutive ones, and those that `may_precede` all that stands between."""
     out: list[list[Computation]] = []
     for w in computations:
-        if out and all(together(v, w) for v in out[-1]):
-            out[-1].append(w)
+        for n in reversed(range(len(out))):
+            if all(together(v, w) for v in out[n]):
+                out[n].append(w)
+                break
+            if not all(may_precede(w, v) for v in out[n]):
+                out.append([w])
+                break
         else:
             out.append([w])
     return [tuple(g) for g in out]
@@ -175,10 +188,19 @@ def split_producers(
     return out
 
 
-def _together(first: Computation, second: Computation, indices: tuple[str, ...], below: frozenset[str], alone: bool) -> bool:
+def _together(
+    first: Computation,
+    second: Computation,
+    indices: tuple[str, ...],
+    below: frozenset[str],
+    alone: bool,
+    finished: frozenset[str],
+) -> bool:
     """Whether an earlier and a later work may share the loops of these indices.
 
-    below  what lines below keep (MADE_BELOW);  alone  the tiles are dealt to units that cannot wait for each other
+    below     what lines below keep (MADE_BELOW)
+    alone     the tiles are dealt to units that cannot wait for each other
+    finished  indices over which the first is finished where the write-back of the second reads it (SIBLINGS)
     """
 
     def again(w: Computation) -> bool:
@@ -192,4 +214,5 @@ def _together(first: Computation, second: Computation, indices: tuple[str, ...],
     at_the_end = any(ld.tensor in first.targets for o in second.outputs for ld in loads(o.value))
     if at_the_end and not set(second.reduced).isdisjoint(indices) and set(first.all_indices).isdisjoint(indices):
         return False
-    return all(map(fits, indices)) and not any(reads_beyond_tile(first, second, i) for i in indices)
+    body = replace(second, outputs=())
+    return all(map(fits, indices)) and not any(reads_beyond_tile(first, body if i in finished else second, i) for i in indices)

@@ -217,6 +217,16 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
         "tile n: 4 -> block / keep t0 in shared / tile k: 8 / keep t0 in register / tile n: 1, k: 2 -> thread",
         GPUS,
     ),
+    "kept twice, a tile of a tile": (
+        SCALED,
+        "tile j: 4 -> block / keep t0 in shared / tile k: 8 / keep t0 in register",
+        GPUS,
+    ),
+    "kept in a block, a tile of a tile": (
+        SCALES,
+        "tile n: 4, m: 4 -> block / keep t0 in shared: / > tile k: 8 / > keep t0 in register / tile m: 1 -> thread",
+        GPUS,
+    ),
     # what is kept is an output too
     "an output, kept": (LATE, "tile i: 1 -> core / keep t0 in l1 / tile j: 8", CPUS),
     "an output, kept, blocks": (LATE, "tile i: 1 -> block / keep t0 in shared / tile j: 8 -> thread", GPUS),
@@ -297,18 +307,6 @@ REFUSED = {
         SCALES,
         "tile n: 4 / keep t0 in register / tile m: 1 -> core / tile k: 1 / keep t0 in l1",
         "cpu:avx2",
-        "schedule-cannot-meet",
-    ),
-    "kept twice, and one block goes on to the memory of each": (
-        SCALED,
-        "tile j: 4 -> block / keep t0 in shared / tile k: 8 / keep t0 in register",
-        "gfx90a",
-        "schedule-cannot-meet",
-    ),
-    "kept in a block, and one block goes on": (
-        SCALES,
-        "tile n: 4, m: 4 -> block / keep t0 in shared: / > tile k: 8 / > keep t0 in register / tile m: 1 -> thread",
-        "sm_80",
         "schedule-cannot-meet",
     ),
 }
