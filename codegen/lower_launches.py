@@ -17,6 +17,7 @@ from .lower.copies.unaligned_copies import unaligned_variant
 from .lower.leaves.match_instr import fragment_map
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
+from .lower.reductions.lower_carry import check_carry_tiles
 from .lower.reductions.lower_online import check_online_tiles
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
@@ -131,6 +132,7 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
     body = low.lower(focus, tree)
     idle_pipelines(low, tree)
     check_online_tiles(low, tree)
+    check_carry_tiles(low, tree)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

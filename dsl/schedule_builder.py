@@ -42,6 +42,7 @@ _LAST = (
     "with_",
     "peel",
     "online",
+    "carry",
 )
 
 
@@ -72,6 +73,7 @@ class Schedule:
     with_     "ldmatrix"
     peel      True
     online    True
+    carry     True
 
     Raises the diagnostics of its first line. It and its methods raise ArgumentKind for an argument of a wrong kind, and for a
     size below 1.
@@ -323,7 +325,7 @@ def _modifier(name: str, value: Any) -> str:
     if value is None or value is False:
         return ""
     match name:
-        case "through" | "peel" | "online":
+        case "through" | "peel" | "online" | "carry":
             expect(name, value, bool, "True or False")
             return f" {name}"
         case "unroll" | "swizzle" if value is True:

@@ -224,7 +224,7 @@ class Modifier(Node):
     swizzle       values: () or (bits,) or (bits, elements of a chunk)
     layout        `layout (k, m)` has values (k, m), outermost first, each an expression of indices;
                   `layout panels(n: 16)` has words ("panels",) and maps (("n", 16),)
-    peel          nothing; so `persistent` and `online`
+    peel          nothing; so `persistent`, `online` and `carry`
     by            words: (atomic | workspace | shuffle | ...,)
     with          words: (instruction or family,), or values: (Auto(),); on `compute` it becomes `Compute.instr`
     multicast     words: index names

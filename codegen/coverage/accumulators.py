@@ -16,7 +16,7 @@ from ..ir.program import Program
 from ..ir.tile_ir import AllReduce, Call, Contribution, Store
 from .accesses import Access, BufferAccesses, Guard
 
-_STEPS = ("start", "add", "resume", "scale", "combine", "restart", "gather")
+_STEPS = ("start", "add", "resume", "scale", "combine", "restart", "gather", "carry")
 _KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any", "and": "all"}
 
 

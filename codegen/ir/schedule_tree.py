@@ -110,6 +110,7 @@ class Tile(Step):
     arrange  the tile of a unit from its number
     raster   rows of tiles that are walked together
     online   reductions read each other's running values in the loop
+    carry    totals of what one tile adds go on to the next
     equal_trips   all units make the same number of iterations, those with fewer tiles too
     """
 
@@ -122,6 +123,7 @@ class Tile(Step):
     arrange: syntax.Modifier | None = None
     raster: int | None = None
     online: bool = False
+    carry: bool = False
     equal_trips: bool = False
 
     def __post_init__(self) -> None:
@@ -132,7 +134,7 @@ class Tile(Step):
     def is_plain(self) -> bool:
         """Without modifiers."""
         modifiers = (self.unroll, self.pipeline, self.split, self.arrange, self.raster)
-        return not any(m is not None for m in modifiers) and not self.peel and not self.online
+        return not any(m is not None for m in modifiers) and not (self.peel or self.online or self.carry)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

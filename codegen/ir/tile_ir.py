@@ -170,6 +170,7 @@ class Contribution:
     role     start: the identity          add: one point, or as many as an instruction has      resume: what was stored before
              scale: multiplied            combine: the parts of several units                   result: stored from there
              part, restart, gather: the parts of several units through a memory that they share (`stride`, `count`)
+             carry: the total of the tiles so far, which the next tile goes on from
              of argmax and argmin the step of the index; that of the value is a `start value`, `add value` and so on
     free     where the element is: the coordinate of each index that the result has
     reduced  which points: the first coordinate of each reduced index, how many from there on, and the index's extent

@@ -25,6 +25,7 @@ from .intermediates.rims import has_rim, with_rims
 from .leaves.scalar_leaf import cell_indices
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
+from .reductions.lower_carry import lower_carry, prefixes
 from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
 from .reductions.siblings import finished_when_read, joins_earlier
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
@@ -65,6 +66,8 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         return [s for g in parts for s in low.lower(replace(focus, computations=g), tile)]
     if chain:
         return lower_online(low, focus, tile, chain, lambda f: _tiles(low, f, tile, mine))
+    if carried := prefixes(low, focus, tile):
+        return lower_carry(low, focus, tile, carried, lambda f, inside: _tiles(low, f, tile, mine, inside))
     if not tile_splits_reduction(ctx.device, tile):
         opened = low.open_accumulators(focus, tile)
         if opened is not None:
@@ -96,8 +99,10 @@ def _split_chain(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis], chai
     return [*before, *_tiles(low, replace(focus, computations=inside), tile, mine)]
 
 
-def _tiles(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[Stmt]:
-    """Units, or loops."""
+def _tiles(
+    low: Lowering, focus: Focus, tile: Tile, mine: list[Axis], inside: Callable[[Focus], Focus] = lambda f: f
+) -> list[Stmt]:
+    """Units, or loops. `inside`: the focus of a tile in a loop."""
     ctx = low.ctx
     if tile.level is not None:
         return distribute_tiles(low, focus, tile, mine)
@@ -110,15 +115,15 @@ def _tiles(low: Lowering, focus: Focus, tile: Tile, mine: list[Axis]) -> list[St
     cells = {i for w in focus.computations for i in cell_indices(focus, w)}
     ahead = any(depth_of(x, depth_of(tile, 1)) > 1 for x in moves_below(tile))
 
-    def nest(f: Focus, a: Axis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
+    def nest(f: Focus, a: Axis, inner: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
         filled = all(
             zero_is_neutral(w.value, (a.index,), f) for w in f.computations if w.reduction is not None and a.index in w.reduced
         )
         cell = a.index in cells or is_unrolled(low, tile, f.ranges[a.index], a.size, filled)
         bounds = domain_bounds(ctx, f, a.index) if _is_skippable(low, f, a.index, tile) else UNBOUNDED
-        return sequential_tiles(ctx, f, a, cell, tile.unroll, inside, tile, ahead, bounds)
+        return sequential_tiles(ctx, f, a, cell, tile.unroll, inner, tile, ahead, bounds)
 
-    return _nested(focus, todo, nest, lambda f: low.lower(f, tile.below))
+    return _nested(focus, todo, nest, lambda f: low.lower(inside(f), tile.below))
 
 
 def _is_skippable(low: Lowering, focus: Focus, index: str, tile: Tile) -> bool:

@@ -78,6 +78,7 @@ class LoweringContext:
         default_factory=ScheduleAttempts
     )  # the candidates left where a choice cannot be compiled
     online: set[object] = field(default_factory=set)  # keys of `online` tiles in which some reduction follows another one
+    carrying: set[object] = field(default_factory=set)  # keys of `carry` tiles in which some reduction goes on
     paired_tiles: set[object] = field(default_factory=set)  # keys of tiles whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
     trace: ScheduleTrace = field(default_factory=ScheduleTrace)  # what each line did, for people

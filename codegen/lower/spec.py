@@ -187,11 +187,12 @@ class UnitDigit:
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A loop over tiles of `index`; `var` None where there is one tile at most."""
+    """A loop over tiles of `index`; `var` None where there is one tile at most. `also`: whose ranges it changes, too."""
 
     index: str
     var: Var | None
     tile: Tile
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

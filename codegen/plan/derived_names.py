@@ -92,6 +92,20 @@ class CorrectionFactor(Derived):
     in_registers = "_factor"
 
 
+class TileTotal(Accumulator):
+    """The terms together that one tile of a prefix reduction adds."""
+
+    mark = "@total"
+    in_registers = "_total"
+
+
+class CarriedTotal(Derived):
+    """The terms together that the tiles so far have added, which the next tile goes on from."""
+
+    mark = "@carried"
+    in_registers = "_carried"
+
+
 class StagedCopy(Derived):
     """The copy that a `move` makes."""
 

@@ -61,6 +61,7 @@ def _tile(line: syntax.Tile, below: Node) -> Tile:
         arrange=modifier(line, "arrange"),
         raster=number_of(raster, 1) if raster else None,
         online=modifier(line, "online") is not None,
+        carry=modifier(line, "carry") is not None,
         line=line,
         below=below,
     )
@@ -103,7 +104,7 @@ def _line(x: Node) -> syntax.Line:
             split = [syntax.Modifier("by", words=(x.split,))] if x.split else []
             arrange = [x.arrange] if x.arrange else []
             raster = [_modifier("raster", x.raster)] if x.raster is not None else []
-            words = [syntax.Modifier(word) for word, has in (("online", x.online), ("peel", x.peel)) if has]
+            words = [syntax.Modifier(word) for word, has in (("online", x.online), ("carry", x.carry), ("peel", x.peel)) if has]
             modifiers = (*unroll, *words, *_pipeline(x.pipeline), *split, *arrange, *raster)
             return syntax.Tile(axes, x.level, modifiers)
         case Fuse():

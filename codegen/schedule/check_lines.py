@@ -197,6 +197,7 @@ class _Lines:
         self.ordered(line, seen)
         self.combining(line, reduced)
         self.online(line, reduced)
+        self.carried(line)
         raster = modifier(line, "raster")
         if raster is not None and line.level is not None:
             if self.known(line.level) and self.device.level(line.level).units != "open":
@@ -219,6 +220,12 @@ class _Lines:
         elif not reduced.issuperset(indices):
             message = f"no reduction over `{indices[0]}`: there are no running values"
             self.add(ModifierArgument(message, span, help="leave it out"))
+
+    def carried(self, line: syntax.Tile) -> None:
+        m = modifier(line, "carry")
+        if m is not None and len(line.axes) > 1:
+            help = "write a line for each, and the word on the one of the rows"
+            self.add(NotYet("`carry` tiles of several indices are not lowered yet", m.span or line.span, help=help))
 
     def known(self, level: str) -> bool:
         return any(x.name == level for x in self.device.levels)

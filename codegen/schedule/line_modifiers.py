@@ -45,7 +45,7 @@ _MADE = "leave it out: `compute with` names the instruction that computes it"
 _STORES = "leave it out: the units that hold the elements store them"
 _BELOW = "write it on the tile in the block that distributes the reduction"
 
-LOOP_TILE = _kind("tile", "loop tiles", "unroll vector pipeline order peel online")
+LOOP_TILE = _kind("tile", "loop tiles", "unroll vector pipeline order peel online carry")
 UNIT_TILE = _kind("tile", "tiles that go to units", "vector order raster arrange by online")
 # `by producer` and `by consumer` are words of all copies, and refused as not lowered yet. `vector` of copies and results gets a
 # note (`complete`): accesses are as wide as addresses allow.

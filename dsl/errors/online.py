@@ -1,4 +1,4 @@
-"""Mistakes in `tile ... online`: reductions that cannot share a pass."""
+"""Mistakes in `tile ... online` and `tile ... carry`: reductions that cannot share a pass, or go on from tile to tile."""
 
 from __future__ import annotations
 
@@ -13,3 +13,13 @@ class OnlineMismatch(UserError):
     """
 
     id = "schedule-online"
+
+
+class CarryMismatch(UserError):
+    """A tile of `i` has the word `carry`, and a reduction cannot go on from one tile to the next.
+
+    It can where each row has the terms of the row before, and more: `sum(j where j <= i) X[j]`. So its domain must grow with
+    `i`, and its terms must not depend on `i`.
+    """
+
+    id = "schedule-carry"

@@ -120,7 +120,9 @@ class UnknownModifier(Malformed):
 
     id = "unknown-modifier"
     message = "{found} is no modifier"
-    way = "modifiers are unroll, vector, pipeline, order, raster, arrange, pad, swizzle, layout, peel, online, by and with"
+    way = (
+        "modifiers are unroll, vector, pipeline, order, raster, arrange, pad, swizzle, layout, peel, online, carry, by and with"
+    )
 
 
 class OneLineEach(Malformed):

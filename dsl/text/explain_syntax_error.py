@@ -75,6 +75,7 @@ _MODIFIERS = (
     "multicast",
     "persistent",
     "online",
+    "carry",
 )
 
 

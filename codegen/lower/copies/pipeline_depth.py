@@ -26,7 +26,7 @@ def copy_staging(low: Lowering, focus: Focus, move: Move, found: list[Load], mem
     """How the copy, whose statements are the first `copy`, runs ahead. Raises ModifierArgument."""
     alias = focus.aliases
     names = {alias.get(x.name, x.name) for ld in found for e in ld.indices for x in e.variables()}
-    loop = next((t for t in reversed(focus.tile_loops) if t.index in names), None)
+    loop = next((t for t in reversed(focus.tile_loops) if not names.isdisjoint((t.index, *t.also))), None)
     own = move.pipeline
     if own is not None and loop is None:
         raise ModifierArgument(

@@ -75,6 +75,15 @@ class RunningUpdate(Computation):
 
 
 @dataclass(frozen=True)
+class TotalOfTile(Computation):
+    """What a tile of a prefix reduction adds for all rows that follow (`lower_carry`). Lines that name results mean others."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return self.targets
+
+
+@dataclass(frozen=True)
 class CombineInTurn(RunningUpdate):
     """The parts of a statistic that lanes have become one in each iteration. `over`: the digits of a lane's number, as (stride,
     count), in which such lanes differ."""

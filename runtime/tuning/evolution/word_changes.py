@@ -16,7 +16,7 @@ _COUNTS = {  # modifiers of one number, with values to try
     "raster": (2, 4, 8, 16),
     "pad": (1, 4, 8, 16),
 }
-_BARE = ("unroll", "swizzle", "peel", "online")  # modifiers that stand alone
+_BARE = ("unroll", "swizzle", "peel", "online", "carry")  # modifiers that stand alone
 _WORDS = {"by": ("shuffle", "workspace", "atomic"), "pipeline": ("through",)}
 
 

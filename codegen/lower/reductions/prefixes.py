@@ -1,0 +1,77 @@
+"""Prefix reductions: row `i` has the terms of the row before it, and more.
+
+GROWS       one condition of the domain is `j <= i + c`, and no other one has `i`. So the terms of a row are those up to a bound
+            that each next row raises by one.
+SAME_TERMS  the terms themselves do not depend on `i`: what was added for one row is right for all that follow.
+NEW_TERMS   a tile of rows has those of the rows before it, and the terms from there up to the bound of its last row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.errors.online import CarryMismatch
+from ....dsl.errors.schedule import NotYet
+from ....dsl.index.condition_text import conditions_text
+from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ...plan.computations import Computation, indices_of
+from ..spec import ZERO, Range
+
+APART = "leave `carry` out"
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """`computation` has the terms with `index <= row + shift`, and `others` of its domain hold."""
+
+    computation: Computation
+    index: str
+    shift: int
+    others: tuple[Expr, ...]
+
+
+def prefix_of(w: Computation, row: str, span: Span | None) -> Prefix | None:
+    """None where no rows are in the domain of the computation. Raises CarryMismatch, or NotYet, for other domains (GROWS)."""
+    if w.reduction is None or row not in w.indices:
+        return None
+    limiting = [c for c in w.domain if _has(c, row)]
+    if not limiting:
+        return None
+    condition = limiting[0]
+    reduced = [i for i in w.reduced if _has(condition, i)]
+    steps = [condition.coefficient(Var(i)) for i in (row, *reduced)]
+    rest = condition - sum((as_expr(Var(i)) * k for i, k in zip((row, *reduced), steps, strict=True)), ZERO)
+    text = conditions_text(tuple(limiting))
+    if len(limiting) > 1 or len(reduced) != 1 or steps[0] < 0 or any(_has(rest, i) for i in (row, *reduced)):
+        raise CarryMismatch(
+            f"`{w.result}` has the terms where {text}: they are not those of the row before, and more", span, help=APART
+        )
+    if steps != [1, -1] or rest.constant is None:
+        raise NotYet(f"only domains such as `{reduced[0]} <= {row} + 1` are carried yet, not {text}", span, help=APART)
+    if row in indices_of(w.term, w.alias):
+        raise CarryMismatch(
+            f"the terms of `{w.result}` depend on `{row}`: what other rows added is not what this one adds", span, help=APART
+        )
+    others = tuple(c for c in w.domain if c is not condition)
+    return Prefix(w, reduced[0], rest.constant, others)
+
+
+def _has(e: Expr, index: str) -> bool:
+    return any(v.name == index for v in e.variables())
+
+
+def new_terms(rows: Range, whole: Range, shift: int) -> Range:
+    """NEW_TERMS: the part of `whole`, the range of the reduced index, that a tile of `rows` adds."""
+    count = rows.size.constant
+    assert count is not None
+    first = rows.base + shift
+    end = rows.base + (count + shift)
+    if shift > 0:  # the first tile has those before its first row, too
+        first = minimum(rows.base * (shift + 1), first)
+    elif shift < 0:
+        first = maximum(first, 0)
+    size = count + max(shift, 0)
+    bounds = (whole.size - first, *((end - first,) if shift else ()))
+    return replace(whole, base=first, size=as_expr(size), bounds=tuple(b for b in bounds if not b.at_least(size)))
