@@ -161,8 +161,8 @@ class ScheduleTrace:
     def leave(self) -> None:
         self._around.pop()
 
-    def online(self, tile: Node, told: str) -> None:
-        """The corrections of the partial results in the loop of a tile."""
+    def in_loop(self, tile: Node, told: str) -> None:
+        """What is done to partial results in the loop of a tile: corrections, or that they go on from tile to tile."""
         found = self._at.get(tile.key) or self._at.get(tile.span)
         if found is not None:
             found[1].corrections = told

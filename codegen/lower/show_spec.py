@@ -20,7 +20,7 @@ from ..ir.printer import show_value
 from ..ir.tile_ir import Buffer
 from ..plan.computations import Computation
 from ..plan.derived_names import shown_name
-from .reductions.accumulator_computations import RunningUpdate
+from .reductions.accumulator_computations import RunningUpdate, TotalOfTile
 from .spec import ONE, Focus
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
@@ -47,8 +47,9 @@ def show_spec(ctx: SpecContext, focus: Focus) -> str:
 
 
 def _own(focus: Focus) -> list[Computation]:
-    """The computations without those that the compiler adds for running values: a correction stands beside what it corrects."""
-    return [w for w in focus.computations if not isinstance(w, RunningUpdate)]
+    """The computations without those that the compiler adds for running values and totals: a correction stands beside what it
+    corrects, and a total beside what goes on from it."""
+    return [w for w in focus.computations if not isinstance(w, RunningUpdate | TotalOfTile)]
 
 
 def places_of(ctx: SpecContext, focus: Focus) -> dict[str, str]:

@@ -100,6 +100,25 @@ Statistics are maxima and minima of floats. What depends on one cannot be a stat
         "tile j: 64 online",
     ),
     Statement(
+        "carry",
+        "tile INDEX: SIZE carry",
+        """
+Prefix reductions go on from one tile of INDEX to the next. The domain of `sum(t where t <= j) X[i, t]` grows with `j`: each row
+has the terms of the row before, and one more. So a tile takes the total of those before it, adds its own terms, those within
+it only where `t <= j`, and hands on the total of all. The work is that of a tile's size for each row, not of all rows before.
+
+The loop is one unit's, from the first row to the last: no line above tiles INDEX or the reduced index. Below, the reduced index
+is what the tile adds. Results are kept below. Units that have rows of a tile each have the total, in registers. Statements that
+read a result of the same row share the loop if the result is kept.
+
+Domains are `t <= j + c` with a number c, or `t < j + c`, perhaps with conditions that have no `j`. Terms do not depend on `j`.
+Otherwise the line is refused with the reason.
+""",
+        "row_running_sum",
+        "tile i: 8 -> core\ntile j: 4 carry\ntile i: 1 -> lane\ncompute",
+        "tile j: 4 carry",
+    ),
+    Statement(
         "every",
         "tile INDEX: SIZE every STRIDE -> LEVEL",
         """
@@ -363,7 +382,14 @@ choices, as a schedule to edit and feed back. A schedule without an `auto` is co
     ),
 )
 
-STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 16\n"  # for the examples above
+# Of the examples above: an op that the library does not have, and a strategy.
+SAMPLES = """
+op row_running_sum[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    Y[i, j] = sum(t where t <= j) X[i, t]
+strategy blocks(i, rows):
+    tile i: rows -> core
+    tile n: 16
+"""
 NOT_YET = {
     "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
     "nonzeros(...)": "tiles of the stored elements of a sparse tensor",

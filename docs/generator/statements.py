@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statement_reference import NOT_YET, STATEMENTS, STRATEGIES, Statement
+from andiron.codegen.schedule.statement_reference import NOT_YET, SAMPLES, STATEMENTS, Statement
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
 
@@ -15,7 +15,7 @@ def example_text(s: Statement) -> str:
     libraries = "".join(f"import std.ops.{n}\n" for n in ("gemm", "reduce", "norm", "tensor", "conv", "elementwise"))
     device = (TESTS / "support" / "devices" / "simt.sched").read_text(encoding="utf-8") if s.device == "simt" else ""
     body = "".join(f"    {line}\n" for line in s.lines.splitlines())
-    return f"{libraries}{device}{STRATEGIES}schedule example for {s.op} on {s.device}:\n{body}"
+    return f"{libraries}{device}{SAMPLES}schedule example for {s.op} on {s.device}:\n{body}"
 
 
 def rewrite(s: Statement) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ from pathlib import Path
 import andiron
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statement_reference import STATEMENTS, STRATEGIES
+from andiron.codegen.schedule.statement_reference import STATEMENTS, SAMPLES
 from andiron.dsl.errors import AndironError
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.tuning import racing
@@ -62,7 +62,7 @@ def compile_all(text: str) -> None:
 
 def compile_fragment(text: str, device: str) -> None:
     """The one schedule of a fragment, below the library's ops."""
-    module = andiron.loads(f"{LIBRARY}{SIMT}{STRATEGIES}{text}")
+    module = andiron.loads(f"{LIBRARY}{SIMT}{SAMPLES}{text}")
     (schedule,) = module.schedules.values()
     op = bind_params(module.ops[schedule.op])
     compile_program(module, op, schedule, module.device(device))

@@ -78,6 +78,7 @@ def test_it_compiles_and_runs():
         (lambda s: s.param("BM", 64, 128, default=128), "param BM in 64, 128 = 128"),
         (lambda s: s.tile(m=4, unroll=True, vector=None, peel=False), "tile m: 4 unroll"),
         (lambda s: s.tile(t=64, online=True), "tile t: 64 online"),
+        (lambda s: s.tile(i=64, carry=True), "tile i: 64 carry"),
         (lambda s: s.auto(), "auto"),
     ],
 )
@@ -96,6 +97,7 @@ def test_there_is_a_method_for_every_statement():
 
 MODIFIERS = [
     "unroll", "vector", "pipeline", "order", "raster", "arrange", "pad", "swizzle", "layout", "by", "with", "peel", "online",
+    "carry",
 ]  # fmt: skip
 
 

@@ -88,6 +88,7 @@ def lower_carry(
     """The nest of a tile. `loops`: its loop, for the computations of a focus, as another function changes it for each tile."""
     ctx, row = low.ctx, tile.axes[0].index
     carried = {p.computation.name: _carried(low, p, row) for p in found}
+    ctx.trace.in_loop(tile, f"{', '.join(p.computation.result for p in found)}: from tile to tile")
     buffers: list[tuple[str, str]] = []
     inner = focus
     for c in carried.values():

@@ -139,7 +139,7 @@ def lower_online(
     if any(x.online and any(a.index in indices for a in x.axes) for x in tile.below.path() if isinstance(x, Tile)):
         return loops(focus)
     shown = {d.reduction.name: _shown(d) for d in chain}
-    ctx.trace.online(tile, _told(chain, shown))
+    ctx.trace.in_loop(tile, _told(chain, shown))
     for w in {d.statistic.name: d.statistic for d in chain}.values():
         low.closing[w.name] = partial(_closed, low, w, [d for d in chain if d.statistic is w], shown)
     over = {d.statistic.name: _combined_in_turn(low, tile, d.statistic, chain) for d in chain}
