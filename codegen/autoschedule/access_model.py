@@ -6,7 +6,7 @@ A tile gives every axis an extent. The footprint of an access under it is a prod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -143,6 +143,11 @@ class AccessModel:
         """Elements in one run of memory."""
         along = tile.get(self.fast, 1) if self.fast is not None else 1
         return np.minimum(along, self.fused_run[1]) if self.fused_run is not None else along
+
+
+def different_accesses(accesses: Iterable[AccessModel]) -> tuple[AccessModel, ...]:
+    """One of those that read a tensor at a constant distance from each other: a cache has what the first one read."""
+    return tuple({(a.tensor, a.dims): a for a in reversed(tuple(accesses))}.values())[::-1]
 
 
 @dataclass(frozen=True)

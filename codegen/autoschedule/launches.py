@@ -38,6 +38,7 @@ from .gpu.one_pass_choice import apart_launch, compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
+from .made_in_tile.choose import made_in_tile
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
 
@@ -102,7 +103,22 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
         ctx = ctx or context_of(op, device)
         if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
             return kept
-    return _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
+    joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
+    return joined | _made_in_tile(op, device, joined, inlined, ctx) if is_all_open(lines) else joined
+
+
+def _made_in_tile(
+    op: Op, device: Device, joined: frozenset[str], inlined: frozenset[str], ctx: LoweringContext | None
+) -> frozenset[str]:
+    """Intermediates that are made in the tiles of their readers, beside those that are `joined` anyway."""
+    _, apart = _kept_and_apart(op, device, (), joined)
+    tensors = _intermediates(op) - joined - apart - inlined
+    found = made_in_tile(
+        device, tensors, lambda kept: [g for g, _ in launches_of(op, device, (), joined | kept)], lambda: context_of(op, device)
+    )
+    if ctx is not None:
+        ctx.alternatives += [x.report for x in found if x.report is not None]
+    return frozenset(x.pair.tensor for x in found)
 
 
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:

@@ -30,6 +30,7 @@ from .gpu.cost import GpuCost, ResourceUse, TileTraffic, cost
 from .gpu.elementwise import elementwise_templates
 from .gpu.row_reductions import row_templates
 from .machine_model import MachineModel, block_machine
+from .made_in_tile.block_template import pair_templates
 from .report import launch_report
 from .representative_sizes import representative_sizes
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
@@ -230,10 +231,12 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
+    pairs = pair_templates(ctx, machine, computations, problems)
+    yield from pairs
     made = operand_computations(computations, own)
     if made:
         computations, whole = computations[-1:], whole[-1:]
-    else:
+    elif not pairs:
         yield from row_templates(ctx, machine, computations, problems)
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from ....dsl import syntax
+from ....dsl.support.cached import cached_property
 from ...ir.limits import MOST_GROUPS, WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
-from ..access_model import AccessModel, AccessProblem
+from ..access_model import AccessModel, AccessProblem, different_accesses
 from ..constraints import Named, Slot, lines_of_slots
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
@@ -61,6 +62,11 @@ class ElementwiseTemplate:
     def split_axis(self) -> str:
         """The reduced axis that may be split: the one with most iterations."""
         return self.problem.reduced[0] if self.problem.reduced else ""
+
+    @cached_property
+    def _moved(self) -> tuple[AccessModel, ...]:
+        """The accesses that move bytes from or to the outermost memory: of a stencil's reads one."""
+        return different_accesses((*self.problem.reads, *self.problem.writes))
 
     # ------------------------------------------------------------ candidates
 
@@ -154,7 +160,8 @@ class ElementwiseTemplate:
             near = near + spans * blocks * (ineff if apart or not written else transaction / size)
             # of whole rows the next one finds what is left of a transaction
             once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
-            far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
+            if any(a is x for x in self._moved):
+                far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
             straight = a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast)
             wide = t["v"] if straight or (self.side and a in self.turned) else np.ones(len(t["bf"]))
             count = each if written else points
@@ -206,7 +213,7 @@ class ElementwiseTemplate:
         stage, passed = self._staged(t)
         share = useful_share(sizes.get(self.fast, 1), t["bf"]) * useful_share(sizes.get(self.slow, 1), t["bs"])
         return TileTraffic(
-            least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
+            least=sum(a.footprint(sizes) * a.dtype.bytes for a in self._moved),
             requested=asked + 2 * parts,
             served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * demand.blocks,
             waste=1 - share,

@@ -1,0 +1,95 @@
+"""Whether an intermediate is made in the tile of its reader, or apart: the way that is predicted to take less time.
+
+CLEARLY   it is made in the tile where that is faster by more than the precision of the models, at all the sizes that candidates
+          are judged at together.
+PAIRS     of a chain each computation is in one pair at most. Pairs that save most come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ....dsl.device import Device
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ..gpu.one_pass_choice import apart_launch, chosen_launch, side_by_side
+from ..machine_model import block_machine
+from ..rank import extents_at, rank_candidates, sample_sizes
+from ..report import LaunchReport
+from .find_pairs import MadePair, pair_of
+
+# times: as long as the launches apart, that a pair is predicted to take at most [estimate;
+# test_it_is_made_where_memory_is_the_bound]
+CLEARLY = 0.95
+
+Launches = list[tuple[Computation, ...]]
+
+
+@dataclass(frozen=True)
+class MadeInTile:
+    """A pair that is faster than the launches apart; `saved`: seconds, at the largest of the sizes."""
+
+    pair: MadePair
+    saved: float
+    report: LaunchReport | None
+
+
+def made_in_tile(
+    device: Device, tensors: frozenset[str], launches: Callable[[frozenset[str]], Launches], new: Callable[[], LoweringContext]
+) -> tuple[MadeInTile, ...]:
+    """Those of the `tensors` that are made in their readers' tiles, where nothing else is kept. PAIRS
+
+    launches   that there are where these are kept      new   a context for trying
+    """
+    found = sorted(_faster(device, tensors, launches, new), key=lambda x: -x.saved)
+    out: list[MadeInTile] = []
+    taken: set[str] = set()
+    for x in found:
+        names = {x.pair.producer.name, x.pair.reader.name}
+        if taken.isdisjoint(names):
+            taken |= names
+            out.append(x)
+    return tuple(out)
+
+
+def _faster(
+    device: Device, tensors: frozenset[str], launches: Callable[[frozenset[str]], Launches], new: Callable[[], LoweringContext]
+) -> Iterator[MadeInTile]:
+    apart: Launches | None = None
+    for t in sorted(tensors):
+        together = launches(frozenset({t}))
+        pair = next((x for g in together if (x := pair_of(g)) is not None and x.tensor == t), None)
+        if pair is None:
+            continue
+        apart = launches(frozenset()) if apart is None else apart
+        changed = [g for g in apart if g not in together]
+        if len([g for g in together if g not in apart]) != 1 or not changed:
+            continue  # others change with it
+        found = _on_blocks(pair, (pair.producer, pair.reader), changed, new) if block_machine(device) is not None else None
+        if found is not None:
+            yield found
+
+
+def _on_blocks(
+    pair: MadePair, together: tuple[Computation, ...], changed: Launches, new: Callable[[], LoweringContext]
+) -> MadeInTile | None:
+    own = new()
+    ranked = rank_candidates(own, together)
+    if not ranked:
+        return None
+    judged = [sizes for sizes, _ in sample_sizes(own, together)]
+    apart = []
+    for g in changed:
+        ctx = new()
+        launch = apart_launch(ctx, g, extents_at(ctx, g, judged))
+        if launch is None:
+            return None
+        apart.append(launch)
+    made = chosen_launch(pair.reader.targets[0], ranked)
+    way = f"{pair.tensor} made in each tile: 1 launch"
+    name = f"apart: {len(apart)} launches" if len(apart) > 1 else f"{pair.tensor} inlined: 1 launch"
+    report = side_by_side({way: made}, name, apart, CLEARLY)
+    if report.candidates[0].nest != way:
+        return None
+    return MadeInTile(pair, float(sum(x.seconds[-1] for x in apart) - made.seconds[-1]), report)
