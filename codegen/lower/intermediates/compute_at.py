@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
-from ....dsl.index.expr import as_expr
+from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...ir.schedule_tree import Keep, Move
@@ -29,7 +29,7 @@ from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import Focus, Range, View, or_state_bound
 from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
-from .rims import check_one_nest, has_rim, in_own_names
+from .rims import check_one_nest, growing_distance, has_rim, in_own_names
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -102,12 +102,31 @@ def _axis(low: Lowering, others: Focus, index: str, tensor: str, memory: str, no
     r = others.ranges[index]
     extent = r.size.constant
     if extent is None:
+        _check_distances(low, others, index, tensor, node)
         raise UnboundedTile(
             f"what readers of `{tensor_of(tensor)}` read along `{index.of}` has no constant extent here",
             node.span,
             help=f"tile `{index.of}` above this line{or_state_bound(r.size)}",
         )
     return StagedAxis(index.of, r.base, extent, (), ())
+
+
+def _check_distances(low: Lowering, others: Focus, index: RimIndex, tensor: str, node: Keep | Move) -> None:
+    """Raises UnboundedTile where no tile helps, since readers read further and further apart."""
+    own = next(w for w in low.computations if tensor in w.targets)
+    axis = subscripts_of(own, tensor).index(index.of)
+    names = {i: i.of if isinstance(i, RimIndex) else i for w in others.computations for i in w.indices}
+    told = {Var(i): as_expr(Var(name)) for i, name in names.items()}
+    subscripts = [ld.indices[axis].subs(told) for ld in reads_of(others.computations, tensor)]
+    found = growing_distance(subscripts, {*names.values()})
+    if found is not None:
+        name, (first, other, i) = tensor_of(tensor), found
+        raise UnboundedTile(
+            f"`{name}` is read at `{first}` and at `{other}` along `{index.of}`, and their distance grows with `{i}`:"
+            " no tile of constant size holds both",
+            node.span,
+            help=f"give `{name}` a launch of its own: `keep {name} in {low.ctx.device.memories[0].name}:` with `auto` below it",
+        )
 
 
 def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation) -> list[Stmt]:

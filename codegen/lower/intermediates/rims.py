@@ -10,7 +10,7 @@ NO_EDGE   A rim may reach past the edge of T, where its readers have `else` valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.schedule import NotComputed
@@ -165,6 +165,16 @@ def _hull_of(
     if len(known) < 2 * len(hulls):
         return None
     return Range(first + min(known), as_expr(max(known) - min(known) + 1))
+
+
+def growing_distance(subscripts: Sequence[Expr], indices: Collection[str]) -> tuple[Expr, Expr, str] | None:
+    """Two of the subscripts whose distance depends on one of the indices, and that one: no tile has a hull of constant extent
+    around both. None where distances are the same everywhere."""
+    for e in subscripts[1:]:
+        index = next((i for i in sorted(_names(e - subscripts[0])) if i in indices), None)
+        if index is not None:
+            return subscripts[0], e, index
+    return None
 
 
 def check_one_nest(low: Lowering, focus: Focus, w: Computation, below: Node) -> None:

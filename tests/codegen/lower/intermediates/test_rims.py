@@ -271,3 +271,18 @@ def test_a_reader_that_nothing_makes_in_the_tile() -> None:
     out = poisoned(x.shape, x.dtype)
     kernel(x, out=out)
     assert check(bind_params(module.ops["f"]), [x], [out]).ok
+
+
+def test_reads_whose_distance_grows() -> None:
+    """No tile and no bound helps; what the help says does."""
+    made = "A[i: H, j: W] = X[i, j] * 2.0"
+    op = f"op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):\n    {made}\n    Y[i, j] = A[i + 1, j else 1] + A[3*i, j else 7]\n"
+    tile, rest = "    tile i: 4, j: 4 -> block\n", "    tile i: 1, j: 1 -> thread\n    compute\n"
+    keep = "    keep A in shared:\n        tile i: 1, j: 1 -> thread\n        compute\n"
+    for bounds in ("", " where H <= 64, W <= 64"):
+        with pytest.raises(UserError) as caught:
+            lowered(f"{op}schedule s for f on sm_80{bounds}:\n{tile}{keep}{rest}", "sm_80")
+        assert "read at `i + 1` and at `3*i` along `i`, and their distance grows with `i`" in str(caught.value)
+        assert caught.value.help == "give `A` a launch of its own: `keep A in global:` with `auto` below it"
+    other = "    keep A in global:\n        auto\n"
+    assert len(lowered(f"{op}schedule s for f on sm_80:\n{other}{tile}{rest}", "sm_80").launches) == 2
