@@ -23,7 +23,7 @@ from pathlib import Path
 import andiron
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statement_reference import STATEMENTS, SAMPLES
+from andiron.codegen.schedule.statement_reference import SAMPLES, STATEMENTS
 from andiron.dsl.errors import AndironError
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.tuning import racing
