@@ -109,9 +109,10 @@ class SmFigures:
         return value
 
     def _cycles(self, rate: str, flops: float) -> float:
-        """Of a warp's instruction with so many operations a lane, at a rate of the device in operations a second and SM."""
+        """Of a warp's instruction with so many operations a lane, at a rate of the device in operations a second and SM. A
+        scheduler gives a pipe no more than one a cycle, though a device may state its peak at a higher clock."""
         known = self.device.limit(rate)
-        return flops * LANES / (known / self.clock / self.schedulers) if known else ALU_CYCLES
+        return max(1, flops * LANES / (known / self.clock / self.schedulers)) if known else ALU_CYCLES
 
     def work(self, i: Instruction) -> Work | None:
         """None for an instruction that no figures are known of."""

@@ -34,6 +34,7 @@ def work(device, opcode):
         ("sm_90a", "HMMA.16816.F32", 6.5),
         ("sm_80", "FFMA", 2),
         ("sm_86", "FFMA", 1),
+        ("sm_90a", "FFMA", 1),  # its peak is stated at a higher clock
         ("sm_80", "HFMA2", 1),
         ("sm_80", "DFMA", 4),
         ("sm_80", "IMAD", 2),
