@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....dsl.values import Load, loads
+from ....dsl.values import Cast, Load, Value, loads, walk
 from ...lower.leaves.match_instr import InstrMatch, fragment_map
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, calls, operations
 from ..instr_mappings import is_loaded
+
+# operations: an integer to a float, by the pipe of special functions: 16 a cycle and SM, where there are 64 additions
+# [measured: whole-steps-2026-11; test_integers_are_converted_once]
+INTEGER_TO_FLOAT = 4
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,20 @@ def _operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
     sources = AccessProblem.of(w, {}).reads
     alone = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
     read = sum(ld.dtype.bytes for ld in loads(w.value))
-    return ElementCost(read, alone, operations(w.value, w, own), sources, is_loaded(w.value))
+    return ElementCost(read, alone, operations(w.value, w, own) + _from_integers(w.value), sources, is_loaded(w.value))
+
+
+def _from_integers(value: Value) -> int:
+    """Operations that convert integers to floats."""
+    casts = [v for v in walk(value) if isinstance(v, Cast) and v.dtype.kind == "float" and v.arg.dtype.kind in ("int", "uint")]
+    return INTEGER_TO_FLOAT * len(casts)
 
 
 def operations_in_fragments(match: InstrMatch, own: frozenset[str]) -> dict[str, float]:
     """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
     out: dict[str, float] = {}
     for name, value in match.operands:
-        if count := sum(c.operations for c in calls(value, {}, own)):
+        if count := sum(c.operations for c in calls(value, {}, own)) + _from_integers(value):
             f = fragment_map(match, name)
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers

@@ -46,3 +46,12 @@ def test_operands_are_rounded_where_they_are_staged() -> None:
     text = format_node(next(candidate_schedules(op, library().device("sm_80"))).schedule)
     for line in ("move C.left -> shared", "move C.right -> shared", "pipeline 2"):
         assert line in text
+
+
+@pytest.mark.parametrize("device", ["sm_80", "sm_86", "sm_90a"])
+def test_integers_are_converted_once(device: str) -> None:
+    """Where they are staged: in fragments, each warp would convert all that it reads, with a slow instruction."""
+    op = op_of("gemm_f16_i8", {"M": 4096, "N": 4096, "K": 4096})
+    text = format_node(next(candidate_schedules(op, library().device(device))).schedule)
+    assert "move C.right1 -> shared" in text
+    assert "move C.right1 -> register with ldmatrix" in text
