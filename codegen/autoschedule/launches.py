@@ -41,6 +41,7 @@ from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
+from .siblings.choice import siblings_joined
 
 
 @dataclass(frozen=True)
@@ -104,21 +105,26 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
         if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
             return kept
     joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
-    return joined | _made_in_tile(op, device, joined, inlined, ctx) if is_all_open(lines) else joined
+    faster = is_all_open(lines) and bool(_intermediates(op))
+    return joined | _faster_joined(op, device, joined, inlined, ctx) if faster else joined
 
 
-def _made_in_tile(
+def _faster_joined(
     op: Op, device: Device, joined: frozenset[str], inlined: frozenset[str], ctx: LoweringContext | None
 ) -> frozenset[str]:
-    """Intermediates that are made in the tiles of their readers, beside those that are `joined` anyway."""
+    """What siblings leave to one of them, and what is made in the tiles of its readers, where that is predicted to be faster,
+    beside what is `joined` anyway."""
+
+    def launches(kept: frozenset[str]) -> list[tuple[Computation, ...]]:
+        return [g for g, _ in launches_of(op, device, (), joined | kept)]
+
+    ctx = ctx or context_of(op, device)
+    found = siblings_joined(ctx, op, launches)
+    joined |= found
     _, apart = _kept_and_apart(op, device, (), joined)
-    tensors = _intermediates(op) - joined - apart - inlined
-    found = made_in_tile(
-        device, tensors, lambda kept: [g for g, _ in launches_of(op, device, (), joined | kept)], lambda: context_of(op, device)
-    )
-    if ctx is not None:
-        ctx.alternatives += [x.report for x in found if x.report is not None]
-    return frozenset(x.pair.tensor for x in found)
+    pairs = made_in_tile(device, _intermediates(op) - joined - apart - inlined, launches, lambda: context_of(op, device))
+    ctx.alternatives += [x.report for x in pairs if x.report is not None]
+    return found.union(x.pair.tensor for x in pairs)
 
 
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:

@@ -33,6 +33,8 @@ from .machine_model import MachineModel, block_machine
 from .made_in_tile.block_template import pair_templates
 from .report import launch_report
 from .representative_sizes import representative_sizes
+from .siblings.block_siblings import block_siblings
+from .siblings.find_siblings import siblings_of
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
 
 AUTO: Lines = (syntax.AutoLine(),)
@@ -234,6 +236,11 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     pairs = pair_templates(ctx, machine, computations, problems)
     yield from pairs
     made = operand_computations(computations, own)
+    siblings = siblings_of(computations)
+    if siblings is not None:
+        named = _named_instrs(lines)
+        yield from (x for x in block_siblings(ctx, machine, siblings) if _uses(x.whole.mapping, named))
+        return
     if made:
         computations, whole = computations[-1:], whole[-1:]
     elif not pairs:
@@ -241,13 +248,20 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])
     if len(computations) == 1:
-        named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
-        found = instr_mappings.mappings(ctx, computations[0])
-        meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
+        named = _named_instrs(lines)
+        meant = (m for m in instr_mappings.mappings(ctx, computations[0]) if _uses(m, named))
         for m in _undominated(machine, list(meant)):
             nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes, own), made)
             if nest.materialises_all:
                 yield nest
+
+
+def _named_instrs(lines: Lines) -> set[str | None]:
+    return {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
+
+
+def _uses(m: instr_mappings.InstrMapping, named: set[str | None]) -> bool:
+    return not named or bool(named & ({m.instr.name, m.instr.family} if m.instr else {None}))
 
 
 def _undominated(machine: MachineModel, found: list[instr_mappings.InstrMapping]) -> list[instr_mappings.InstrMapping]:

@@ -1,6 +1,7 @@
 """The peak use of each memory by a program, against the device's capacity, and the number of units that it needs.
 
 PEAK         buffers whose lifetimes do not overlap share space: those that are live at one time count together
+BEGUN        registers count from where something first uses them
 EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
 SPILL        registers beyond the register file are a note if the compiler of the text spills them, else an error; the
              device's text states how much memory it has for them
@@ -84,7 +85,7 @@ def _highest(
     found = None
     for launch in program.launches:
         for lifetime in lifetimes(launch.body):
-            live = [b for b in lifetime.live if counts(b)]
+            live = [b for b in (lifetime.live if memory.registers is None else lifetime.used) if counts(b)]
             peak = MemoryPeak(memory, tuple(MemoryShare(b, bytes_of(program.device, launch, memory, b)) for b in live))
             if live and (found is None or peak.bytes > found.bytes):
                 found = peak

@@ -69,7 +69,8 @@ POWERS = (2, 4, 8, 16)
 class ContractionTemplate:
     """Candidates of one mapping. `original_problem`: as the author wrote it, for the bytes that must be moved.
 
-    `materialised`: tensors that are computed where they are staged, by all units, before they are read.
+    `materialised`: tensors that are computed where they are staged, by all units, before they are read. `results`: how many
+    lie side by side, of which one is stored.
     """
 
     ctx: LoweringContext
@@ -77,6 +78,7 @@ class ContractionTemplate:
     mapping: InstrMapping
     original_problem: AccessProblem
     materialised: Made = ()
+    results: int = 1
 
     name = "contraction"
 

@@ -81,8 +81,8 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
         iterations=each * loops,
         overlapped_iterations=ahead,
         share=share,
-        out=sum(a.dtype.bytes for a in p.writes) * result,
-        epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
+        out=sum(a.dtype.bytes for a in p.writes) * result / nest.results,
+        epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result / nest.results,
         parts=parts,
     )
 

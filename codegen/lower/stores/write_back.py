@@ -1,8 +1,9 @@
 """The write-back of an accumulator: by the units that have it, or by the lines of its `keep`'s block.
 
 ROUND_FIRST      a write-back through another memory takes results, not sums, if a unit can compute them from its registers
-                 and from tensors with fewer axes (a row of biases): then the staged elements are as narrow as the result.
-                 Tensors as large as the result are read after the staging step, in the order of the block.
+                 (those of other results among them) and from tensors with fewer axes (a row of biases): then the staged
+                 elements are as narrow as the result. Tensors as large as the result are read after the staging step, in the
+                 order of the block.
 LEFT_OPEN        if the block names the memory of results, but not the units that store them from there, they are distributed
                  like a copy (SHARE_OUT); `complete` prints it.
 """
@@ -91,7 +92,8 @@ def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Co
         or ctx.dtypes[computation.name].bytes > ctx.dtypes[w.name].bytes
     ):
         return False
-    others = [ld for ld in loads(computation.value) if ld.tensor not in w.accumulators]
+    held = {t for t, view in focus.views.items() if view.form == "path"}
+    others = [ld for ld in loads(computation.value) if ld.tensor not in held]
     return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
 
 
