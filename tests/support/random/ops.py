@@ -330,9 +330,36 @@ def window(w: Writer) -> None:
         w.lines.append(f"{spot('Y', mine)} = {w.use([one, two])}")
 
 
+def siblings(w: Writer) -> None:
+    """Reductions over one index with the same free ones, which meet in what is stored, perhaps one after another."""
+    rng = w.rng
+    i, j, k = INDICES[:3]
+    free, count = shuffled(rng, (i, j) if rng.random() < 0.7 else (i,)), rng.choice((2, 2, 3))
+    shared = w.load(w.input(sizes_of(a := shuffled(rng, (i, k)))), at(a))
+    done: list[str] = []
+    for n in range(count):
+        own = w.load(w.input(sizes_of(a := shuffled(rng, (*(x for x in free if x != i), k)))), at(a))
+        kind = rng.choice(("sum", "sum", "sum", "max", "min"))
+        term = f"{shared} * {own}" if kind == "sum" else f"({w.use([shared, own], 1)})"
+        if kind != "sum":
+            w.nonempty |= set(sizes_of((k,)))
+        w.lines.append(f"{spot(f's{n}', free)} = {kind}({k}) {term}")
+        result = spot(f"s{n}", free)
+        if rng.random() < 0.4:  # what reads the finished result of an earlier one
+            w.lines.append(f"{spot(f'e{n}', free)} = {w.use([result, *done[-1:]], 1)}")
+            result = spot(f"e{n}", free)
+        done.append(result)
+    if rng.random() < 0.2:  # at other elements, too
+        done[0] = spot(done[0].partition("[")[0], (*free[:-1], f"{sizes_of(free)[-1]} - 1 - {free[-1]}"))
+    _outputs(w, free, done)
+
+
 def crossing(w: Writer) -> None:
     """Reductions of one tensor over different axes, all read by one statement; several outputs."""
     rng = w.rng
+    if rng.random() < 0.5:
+        siblings(w)
+        return
     x = w.load(w.input(("M", "N")), "i, j")
     w.lines.append(f"rows[i] = {rng.choice(('sum', 'max'))}(j) {x}")
     w.lines.append(f"cols[j] = {rng.choice(('sum', 'min'))}(i) {x}")
