@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from andiron.dsl.op import Op, Statement
-from andiron.dsl.values import loads
+from andiron.dsl.values import Masked, loads
 
 
 @dataclass
@@ -25,6 +25,7 @@ class Facts:
     nests: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()  # free and reduced indices of each statement
     kinds: Mapping[str, str] = field(default_factory=dict)  # of reductions
     pairs: tuple[tuple[str, str], ...] = ()  # extremes, and sums that read them
+    prefixes: tuple[tuple[str, str, str], ...] = ()  # results, their rows, and the indices that have a bound by the row
     main: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # the nest that the lines are for; empty: all of them
     kept: tuple[str, ...] = ()  # what lines will keep
     staged: tuple[str, ...] = ()  # and move
@@ -65,8 +66,17 @@ def facts_of(op: Op, bounds: Mapping[str, int]) -> Facts:
         kinds := {s.target: s.reduction.kind for s in op.statements if s.reduction},
         tuple((a, s.target) for s in op.statements for a in sorted(_reads(s))
               if kinds.get(s.target) == "sum" and kinds.get(a) in ("max", "min")),
+        tuple(p for s in op.statements for p in _prefixes(s)),
         kept=tuple(s.target for s in op.statements), staged=tuple(moved),
     )  # fmt: skip
+
+
+def _prefixes(s: Statement) -> list[tuple[str, str, str]]:
+    """Of each condition between an index of the result and a reduced one."""
+    if s.reduction is None or not isinstance(s.value, Masked):
+        return []
+    named = [{v.name for v in c.variables()} for c in s.value.conds]
+    return [(s.target, i, j) for i in s.indices for j in s.reduction.indices if any({i, j} <= names for names in named)]
 
 
 def narrowed(facts: Facts, op: Op, n: int) -> Facts:

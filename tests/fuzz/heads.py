@@ -29,7 +29,7 @@ def random_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str, int
         facts = fused(facts, mine, "f")
         lines.append(Line(f"fuse {', '.join(mine)} as f"))
     writer = Writer(rng, facts, device)
-    lines += one_pass(writer) or writer.body()
+    lines += one_pass(writer) or prefixes(writer) or writer.body()
     head = f"schedule {name} for {what}"
     if rng.random() < 0.15:
         head += f" on {device.name}"
@@ -142,6 +142,26 @@ def _strategy(rng: Random, lines: list[Line]) -> tuple[str, list[Line]]:
         arguments.pop()
     called = f"apply piece({', '.join(arguments)})" if arguments or rng.random() < 0.5 else "apply piece"
     return f"strategy piece({head}):\n{text}\n\n", [*lines[:a], Line(called), *lines[b:]]
+
+
+def prefixes(writer: Writer) -> list[Line]:
+    """Lines for a reduction of which each row has the terms of the row before, and more; none without one."""
+    facts, rng = writer.facts, writer.rng
+    if not facts.prefixes or writer.maybe(0.3):
+        return []
+    (result, row, index), spot = rng.choice(facts.prefixes), Spot(0, dict(facts.extents))
+    others = tuple(i for i in facts.results[result] if i != row)
+    out = writer.deal(spot, others) if others and writer.maybe(0.6) else []
+    out += [x for j in others for x in writer.bounding(spot, j, 8)]
+    spot.extents[row] = n = rng.choice((1, 2, 4, 8, 8, 16, 5))
+    spot.extents[index] = n
+    out.append(Line(f"tile {row}: {n}" + rng.choice(("", "", " peel", " unroll 2")) + " carry"))
+    if writer.maybe(0.3):
+        out.append(Line(f"keep {result} in {writer.device.memories[-1].name}"))
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        pool = (row, index) if writer.maybe(0.6) else facts.results[result]
+        out += writer.loop(spot, pool) if writer.maybe(0.4) else writer.deal(spot, pool)
+    return out + writer.end(spot)
 
 
 def one_pass(writer: Writer) -> list[Line]:

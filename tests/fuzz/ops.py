@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from .model import FLOATS, INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, computes_in, reads
-from .wide.domains import partly, random_domain
+from .wide.domains import partly, prefix, random_domain
 from .wide.left_ranges import with_ranges
 
 DIMS = ("M", "N", "K", "L", "P", "Q", "R", "S")
@@ -389,11 +389,12 @@ def _draft(rng: Random, name: str, long: float) -> Op:
         w.window(_some(rng, pool, 3))
     if 0.46 <= style < 0.5 and w.compute in FLOATS:
         w.distances(_some(rng, pool, 3))
+    if 0.42 <= style < 0.46:
+        prefix(w, _some(rng, pool, 3))
     makes = (w.pointwise, w.reduction, w.contraction, w.fill)
     weights = (8, 2, 1, 0) if count > 5 else (3, 5, 5, 0.6)
-    whole = 0.8 <= style < 0.9
     for n in range(count):
         make = rng.choices(makes, weights)[0]
-        dims = tuple(rng.sample(pool, len(pool))) if whole and n == 0 else _some(rng, pool, 3)
+        dims = tuple(rng.sample(pool, len(pool))) if 0.8 <= style < 0.9 and n == 0 else _some(rng, pool, 3)
         make(dims)
     return w.done()

@@ -109,7 +109,7 @@ class Writer:
         if self.maybe(0.08):
             out += self.vector(last)
         if self.maybe(self.wild / 4):
-            out.append(rng.choice(("persistent", "online", "raster 2", "swizzle", "by atomic")))
+            out.append(rng.choice(("persistent", "online", "carry", "raster 2", "swizzle", "by atomic")))
         rng.shuffle(out)
         return "".join(" " + x for x in out)
 

@@ -11,7 +11,7 @@ from .execute import Outcome
 from .model import Apply, Binary, Domain, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, reads, walk
 
 _MODIFIERS = re.compile(
-    r" (?:unroll(?: \d+| auto)?|peel|persistent|online|through|vector \d+|raster \d+|pad \d+|pipeline \d+(?: through)?"
+    r" (?:unroll(?: \d+| auto)?|peel|persistent|online|carry|through|vector \d+|raster \d+|pad \d+|pipeline \d+(?: through)?"
     r"|order [\w., ]+?(?=$|:| by| unroll| peel| vector| pipeline)|arrange u: .*$|swizzle(?: \([\d, ]+\))?|layout \(.*?\)"
     r"|layout panels\(.*?\)|as \([\w, ]+\)|by \w+|with \w+|every \d+|in \w+(?=:?$)|multicast \w+)",
 )

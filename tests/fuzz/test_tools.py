@@ -27,6 +27,7 @@ SAID = {
     "by workspace": r"by workspace",
     "by shuffle": r"by shuffle",
     "parts of a pass": r"-> \w+ online by workspace",
+    "a prefix reduction": r"tile row: \d+.* carry",
     "every": r" every \d",
     "peel": r" peel",
     "unroll": r" unroll",

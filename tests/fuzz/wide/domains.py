@@ -31,6 +31,23 @@ def random_domain(source: Random, over: list[str], free: list[str]) -> tuple[tup
     return tuple(out)
 
 
+def prefix(writer: Writer, dims: tuple[str, ...]) -> None:
+    """A reduction in which each row has the terms of the row before, and more: what `carry` is for. Now and then it has not."""
+    rng, indices = writer.rng, writer.indices(dims)
+    over = rng.sample(list(indices), min(len(indices), rng.choice((1, 1, 2))))
+    row, end = "row", rng.choice((0, 0, 0, -1, -3, 1, 4))
+    sign = rng.choice(("<=", "<=", "<=", "<", ">="))
+    domain: list[tuple[Expr, str, Expr]] = [(Named(over[0]), sign, Binary("+", Named(row), Number(end)) if end else Named(row))]
+    if writer.maybe(0.2):
+        domain.append((Named(over[-1]), ">=", Number(2)))
+    all_of = {**indices, row: indices[over[0]]}
+    body = writer.using(writer.atoms(all_of if writer.maybe(0.1) else indices, 2), rng.randint(0, 1))
+    free = [i for i in all_of if i not in over]
+    rng.shuffle(free)
+    value = Reduce(rng.choice(("sum", "sum", "max", "min")), tuple(over), body, (), tuple(domain))
+    writer.shaped.add(writer.assign(all_of, free, value, writer.compute))
+
+
 def partly(writer: Writer, kind: str, indices: dict[str, str], over: list[str], free: list[str], body: Expr) -> Reduce:
     """A reduction, perhaps of the terms in a domain, which it states, or an intermediate that it reads does."""
     domain = () if kind.startswith("arg") else random_domain(writer.rng, over, free)

@@ -203,7 +203,7 @@ class WideWriter(Writer):
         if self.maybe(0.25):
             more.append(Line(rng.choice(("budget global 4 GiB", "budget dram 1.5 GiB", "share buffers"))))
         elif text.startswith("tile"):
-            words = ("persistent", "online", "multicast m", "multicast m, n")
+            words = ("persistent", "online", "carry", "multicast m", "multicast m, n")
             text = "tile nonzeros(A): 4" if self.maybe(0.2) else f"{text} {rng.choice(words)}"
         elif text.startswith("move"):
             text += f" by {rng.choice(('producer', 'consumer'))}"
