@@ -61,6 +61,11 @@ class EmissionContext:
     lane_loop: LaneLoop | None = None
     copies_only: bool = False
 
+    @property
+    def overflow_wraps(self) -> bool:
+        """Compilers of the text are told that signed integers wrap. Elsewhere arithmetic on values is by functions that do."""
+        return True
+
     # ------------------------------------------------------------ index expressions
 
     def substitute(self, e: Expr) -> Expr:

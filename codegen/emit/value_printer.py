@@ -48,6 +48,7 @@ from .lane_analysis import compares_indices
 from .load_store import has_masked_form, lane_step, load, splat
 from .partial_lanes import ChosenLanes, FirstLanes, LaneRange
 
+_OVERFLOWING = ("add", "sub", "mul", "neg")
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _LOGIC = {"and": ("&&", "&", AND), "or": ("||", "|", OR)}
 
@@ -151,14 +152,15 @@ class ValuePrinter(Conversions):
         out = v.dtype.compute
         if out == I64 and not vector and (fn not in _INFIX or all(map(is_int_in_c, v.args))):
             args = [in_64_bits(a) if is_int_in_c(x) else a for a, x in zip(args, v.args, strict=True)]
-        if fn in _INFIX and (fn != "div" or out.kind == "float"):
+        as_function = fn in _OVERFLOWING and out.kind == "int" and not vector and not ctx.overflow_wraps
+        if fn in _INFIX and (fn != "div" or out.kind == "float") and not as_function:
             sign, p = _INFIX[fn]
             a, b = args
             return CExpr.infix(a, sign, b, out, vector, p)
-        if fn == "neg":
+        if fn == "neg" and not as_function:
             return CExpr(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
         name = "fma" if fn == "fma" else f"m_{fn}"
-        ctx.need(name, kind.name, vector)
+        ctx.need(name, (out if as_function else kind).name, vector)
         texts = [(self.splat(a) if vector else a).text for a in args]
         while fn in ("min", "max") and len(texts) > 2:
             texts[:2] = [f"{name}({texts[0]}, {texts[1]})"]

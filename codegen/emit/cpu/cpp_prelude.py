@@ -38,8 +38,19 @@ class MacroTypes:
 
     e: str
     w: int
-    library: str = "static"  # how functions begin that call the library of the language
+    dialect: str = "cpp"
     own: frozenset[str] = frozenset()
+
+    @property
+    def library(self) -> str:
+        """How functions begin that call the library of the language."""
+        return "static" if self.dialect == "cpp" else "m_inline"
+
+    def libm(self, name: str) -> str:
+        """The function of the language's library, under its name here."""
+        macro = _macro("m_libm", self.dialect)
+        assert macro is not None
+        return str(macro(self, name))
 
     def of(self, element: str) -> str:
         return f"{element}x{self.w}" if self.w > 1 else ELEMENTS[element]
@@ -120,15 +131,15 @@ def _function(need: Helper, dialect: str, own: tuple[DeviceFunction, ...]) -> st
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
     names = frozenset(f.name for f in own) if need.type == "f32" and need.lanes == 1 else frozenset()
-    types = MacroTypes(need.type, need.lanes, "static" if dialect == "cpp" else "m_inline", names)
+    types = MacroTypes(need.type, need.lanes, dialect, names)
     if name.startswith(_DEVICE) and (device := _macro("m_device", dialect)) is not None:
         return str(device(types, next(f for f in own if f.name == name.removeprefix(_DEVICE)))).strip("\n")
     exact = next((f for f in own if f.ulps is None and f.name == name and need.type == (f.converts or "f32")), None)
     if exact is not None and need.lanes == 1 and (device := _macro("m_device_exact", dialect)) is not None:
         return str(device(types, exact)).strip("\n")
     macro = _macro(name, dialect)
-    if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
-        return str(libm(types, need.name[2:])).strip("\n")
+    if macro is None and need.name.startswith("m_"):
+        return types.libm(need.name[2:]).strip("\n")
     if macro is None:
         raise InternalError(f"the {dialect} prelude has no {need.name}")
     return str(macro(types)).strip("\n")

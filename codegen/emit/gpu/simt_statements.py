@@ -16,7 +16,7 @@ from math import prod
 
 from ....dsl.device import Operand
 from ....dsl.errors import InternalError
-from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.expr import ZERO, Expr, Var, as_expr
 from ....dsl.types import DType
 from ....dsl.values import Load
 from ...analysis.loop_nest import first_and_step
@@ -43,6 +43,7 @@ from .unroll_limit import unroll_limit
 
 _VARIABLE = RegisterArray((), ())
 _INFIX = {"sum": "+", "prod": "*", "any": "|", "all": "&"}  # of reductions
+_WRAPPING = {"sum": "m_add", "prod": "m_mul"}  # of integers
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class GpuContext(EmissionContext):
     packed: dict[str, int] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
 
+    @property
+    def overflow_wraps(self) -> bool:
+        return False  # NVRTC has no option for it
+
     def int_type(self, var: Var, e: Expr) -> str:
         index = self.text.index
         assert isinstance(index, GpuIndex)
@@ -87,7 +92,7 @@ class GpuContext(EmissionContext):
         """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size. Two
         bounds are one comparison without a sign."""
         if (inside := range_test(e)) is not None:
-            return self._compare_unsigned(*inside)
+            return "false" if inside[1] == ZERO else self._compare_unsigned(*inside)
         plus, minus = [t for t in e.terms if t[1] > 0], [(a, -c) for a, c in e.terms if c < 0]
         show, k = self.text.index.terms, e.const
         if minus and not plus:
@@ -350,6 +355,9 @@ class GpuBody(StatementPrinter):
         if dtypes[0].compute != dtypes[0]:
             raise InternalError(f"a reduction over units of {dtypes[0]}; it must be in {dtypes[0].compute}")
         a, b = cells[0], others[0]
-        if kind in ("max", "min"):
-            ctx.need(f"m_{kind}", dtypes[0].name)
-        ctx.text.add(Assign(a, Binary(a, _INFIX[kind], b) if kind in _INFIX else f"m_{kind}({a}, {b})"))
+        function = _WRAPPING.get(kind) if dtypes[0].kind == "int" else None
+        if function is None and kind in _INFIX:
+            ctx.text.add(Assign(a, Binary(a, _INFIX[kind], b)))
+            return
+        ctx.need(function or f"m_{kind}", dtypes[0].name)
+        ctx.text.add(Assign(a, f"{function or f'm_{kind}'}({a}, {b})"))

@@ -52,7 +52,7 @@ def code(variant: Any, folder: Path) -> DeviceCode:
         )
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     source.write_text(text, encoding="utf-8")
-    flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-w", "-shared", "-fPIC"]
+    flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
     subprocess.run([CXX or "g++", *flags, str(source), "-o", str(library)], check=True)
     return DeviceCode(str(library).encode() + b"\0", (), "", "cubin", "a fake", False)
 

@@ -18,7 +18,7 @@ typedef __UINT32_TYPE__ uint32_t;
 typedef __INT64_TYPE__ int64_t;
 typedef __UINT64_TYPE__ uint64_t;
 #ifndef INT64_C
-#define INT64_C(x) x##LL
+#define INT64_C(x) ((int64_t)x##LL)
 #define INT32_MIN (-2147483647 - 1)
 #define INT64_MAX INT64_C(9223372036854775807)
 #define INT64_MIN (-INT64_MAX - 1)
