@@ -22,6 +22,8 @@ from .find_pairs import MadePair, pair_of
 # times: as long as the launches apart, that a pair is predicted to take at most [estimate;
 # test_it_is_made_where_memory_is_the_bound]
 CLEARLY = 0.95
+MOST = 32  # intermediates: that are tried, because launches are planned for each [limit]
+MOST_INLINED = 4  # of those, that are inlined otherwise: their readers grow with each [limit]
 
 Launches = list[tuple[Computation, ...]]
 
@@ -32,7 +34,7 @@ class MadeInTile:
 
     pair: MadePair
     saved: float
-    report: LaunchReport | None
+    report: LaunchReport
 
 
 def made_in_tile(
@@ -56,25 +58,25 @@ def made_in_tile(
 def _faster(
     device: Device, tensors: frozenset[str], launches: Callable[[frozenset[str]], Launches], new: Callable[[], LoweringContext]
 ) -> Iterator[MadeInTile]:
-    apart: Launches | None = None
-    for t in sorted(tensors):
+    if block_machine(device) is None or len(tensors) > MOST:
+        return  # on CPUs it was slower (docs/decisions/rims.md)
+    apart = launches(frozenset()) if tensors else []
+    inlined = tensors - {t for g in apart for w in g for t in w.targets}
+    for t in sorted(tensors - (inlined if len(inlined) > MOST_INLINED else frozenset())):
         together = launches(frozenset({t}))
         pair = next((x for g in together if (x := pair_of(g)) is not None and x.tensor == t), None)
         if pair is None:
             continue
-        apart = launches(frozenset()) if apart is None else apart
         changed = [g for g in apart if g not in together]
         if len([g for g in together if g not in apart]) != 1 or not changed:
             continue  # others change with it
-        found = _on_blocks(pair, (pair.producer, pair.reader), changed, new) if block_machine(device) is not None else None
+        found = _beside_apart(pair, changed, new)
         if found is not None:
             yield found
 
 
-def _on_blocks(
-    pair: MadePair, together: tuple[Computation, ...], changed: Launches, new: Callable[[], LoweringContext]
-) -> MadeInTile | None:
-    own = new()
+def _beside_apart(pair: MadePair, changed: Launches, new: Callable[[], LoweringContext]) -> MadeInTile | None:
+    own, together = new(), (pair.producer, pair.reader)
     ranked = rank_candidates(own, together)
     if not ranked:
         return None

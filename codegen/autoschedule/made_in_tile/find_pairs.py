@@ -17,10 +17,26 @@ from math import prod
 from typing import Any
 
 from ....dsl.index.expr import Expr, as_expr
-from ....dsl.values import Load, loads
+from ....dsl.op import Op, Statement
+from ....dsl.values import loads
 from ...plan.computations import Computation, plain_index
 
 WINDOW = 64  # terms: of a reduction of a pair, at most [limit]
+
+
+def read_beyond(op: Op) -> frozenset[str]:
+    """Intermediates that one statement reads, at other elements than its own: what may be the producer of a pair."""
+    readers: dict[str, list[Statement]] = {}
+    for s in op.statements:
+        for t in {ld.tensor for ld in loads(s.value)}:
+            readers.setdefault(t, []).append(s)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    alone = {t: found[0] for t, found in readers.items() if t in inner and len(found) == 1}
+    return frozenset(
+        t
+        for t, s in alone.items()
+        if any(ld.otherwise is not None or None in map(plain_index, ld.indices) for ld in loads(s.value) if ld.tensor == t)
+    )
 
 
 @dataclass(frozen=True)
@@ -105,8 +121,3 @@ def _axis(reader: Computation, index: str, subscripts: list[Expr]) -> RimAxis | 
     if len(known) < 2 * len(ends) or steps is None:
         return None
     return RimAxis(index, {i: abs(c) for i, c in steps.items()}, max(known) - min(known))
-
-
-def representative_read(pair: MadePair) -> Load:
-    """One of the reads of what is made: others differ from it by constants."""
-    return next(ld for ld in loads(pair.reader.value) if ld.tensor == pair.tensor)

@@ -48,7 +48,7 @@ def test_it_is_right_wherever_it_is_made(seed: int, target: str, monkeypatch: py
     monkeypatch.setattr(choose, "CLEARLY", 1e9)  # also where it is predicted to be slower
     case = pair_case(seed)
     kernel = compile(case.op, "f", target=target)
-    assert len(kernel.program.launches) == 1, case.op
+    assert len(kernel.program.launches) == 1 or target == "cpu", case.op
     for c, h, w in sizes_of(seed):
         rng = np.random.default_rng(seed)
         x, f, g = (rng.normal(size=shape).astype(np.float32) for shape in ((c, h, w), (4, 4), (4, 4)))
@@ -162,3 +162,29 @@ def test_other_sizes_of_its_tiles_are_right(seed: int) -> None:
     out = poisoned(want.shape, np.dtype(np.float32))
     kernel(x, f, g, out=out)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-3, err_msg=text)
+
+
+def test_what_would_be_inlined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that is read inside of its ranges alone: with the ways to compute it, each is right."""
+    text = """op f[H, W](X: f32[H, W]) -> (Y: f32[P, Q]) where P = H - 4, Q = W - 4:
+    B[i: H - 2, j: W - 2] = X[i, j] * X[i + 1, j + 2] - X[i + 2, j]
+    Y[i, j] = B[i, j] + 2.0 * B[i + 1, j + 2] - B[i + 2, j + 1]
+"""
+    x = np.random.default_rng(3).normal(size=(37, 70)).astype(np.float32)
+    b = x[:-2, :-2] * x[1:-1, 2:] - x[2:, :-2]
+    want = b[:-2, :-2] + 2 * b[1:-1, 2:] - b[2:, 1:-1]
+    for clearly, made in ((1e9, True), (0.0, False)):
+        monkeypatch.setattr(choose, "CLEARLY", clearly)
+        kernel = compile(text, "f", target="emulate:sm_80")
+        assert ("keep B in shared" in kernel.schedule) == made
+        out = poisoned(want.shape, np.dtype(np.float32))
+        kernel(x, out=out)
+        np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
+
+
+def test_long_chains_are_planned_in_time() -> None:
+    """Beyond a number of intermediates none is tried."""
+    body = "".join(f"    a{n}[i: H] = a{n - 1}[i - 1 else 0] + a{n - 1}[i + 1 else 0]\n" for n in range(1, choose.MOST + 2))
+    last = f"a{choose.MOST + 1}"
+    text = f"op f[H](a0: f32[H]) -> (Y: f32[H]):\n{body}    Y[i] = {last}[i - 1 else 0] + {last}[i + 1 else 0]\n"
+    assert len(compiled(text, "sm_80").program.launches) == choose.MOST + 2
