@@ -23,7 +23,7 @@ from .find_pairs import MadePair, pair_of
 # test_it_is_made_where_memory_is_the_bound]
 CLEARLY = 0.95
 MOST = 32  # intermediates: that are tried, because launches are planned for each [limit]
-MOST_INLINED = 4  # of those, that are inlined otherwise: their readers grow with each [limit]
+MOST_INLINED = 4  # intermediates: of those that are inlined otherwise, because their readers grow with each [limit]
 
 Launches = list[tuple[Computation, ...]]
 
