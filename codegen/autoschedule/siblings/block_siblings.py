@@ -23,8 +23,6 @@ from ..machine_model import MachineModel
 from ..tile_space import Tiles
 from .find_siblings import Siblings
 
-NO_PARTS = {"split": 0}  # a write-back that reads a sibling needs all of it
-
 
 @dataclass(frozen=True)
 class BlockSiblings:
@@ -53,8 +51,9 @@ class BlockSiblings:
         return self.whole.least(self._side_by_side(sizes))
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
-        """Those of one result; with the registers and the staging memory of all of them, the largest do not fit."""
-        return self.each[-1].candidates(sizes, {**fixed, **NO_PARTS})
+        """Those of one result, not split: a write-back that reads a sibling needs all of it. With the registers and the staging
+        memory of all of them, the largest do not fit."""
+        return self.each[-1].candidates(sizes, {**fixed, "split": 0})
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         return self.whole.demand(self._wide(t), self._side_by_side(sizes))
