@@ -44,7 +44,7 @@ def test_right(name: str, device: str) -> None:
     op, kernel = loads(text).ops["f"], compile(text, "f", "s" if text is not OPS[name] else None, f"emulate:{device}")
     assert len(kernel.program.launches) == 1
     for extents in EXTENTS:
-        sizes = dict(zip(("M", "K", "F"), extents, strict=True))
+        sizes = dict(zip([d.name for d in op.dims], extents, strict=True))
         rng, known = np.random.default_rng(5), op.all_sizes(sizes)
         arrays = [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(t.dtype.numpy) for t in op.inputs]
         out = poisoned(tuple(e.evaluate(known) for e in op.outputs[0].shape), op.outputs[0].dtype.numpy)
