@@ -3,6 +3,8 @@
 WITH_LINES  An author's lines may be some of a pass over the keys: each line of a candidate is a slot. Candidates with the
             author's sizes come first; if none has all, the author's numbers stand in the lines of those that fit the device
             with them, as the model has it, and have most.
+TIGHT       Where no nest with an author's lines has registers enough by the model, the best is taken that has all else:
+            without a nest, nothing would be distributed.
 LESS_COPIED Copies may have no room then. Another way is the best one without those that would be filled in: the first where
             none fits.
 """
@@ -26,7 +28,7 @@ from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
 from .gpu.pass_model import PassModel
 from .line_builders import is_all_open
 from .one_pass.combined_parts import combining_candidates
-from .rank import block_candidates, sample_sizes
+from .rank import block_candidates, sample_sizes, tight_candidates
 from .rule_lines import rule_lines
 
 
@@ -38,7 +40,8 @@ def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...]
 def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
     yield combining_candidates(ctx, computations) if is_all_open(lines) else []
     yield pass_candidates(ctx, computations) if is_all_open(lines) else completed_pass(ctx, computations, lines)
-    yield block_candidates(ctx, computations, lines)
+    blocks = block_candidates(ctx, computations, lines)
+    yield blocks or ([] if is_all_open(lines) else tight_candidates(ctx, computations, lines))
     rule = rule_lines(ctx, computations)
     if not is_all_open(lines):
         yield constrained_candidates(ctx, computations, lines, rule)

@@ -26,7 +26,7 @@ from .access_model import AccessProblem
 from .constraints import Named, ParsedConstraints, Slot, merged_lines, parse_constraints
 from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
-from .gpu.cost import GpuCost, ResourceUse, TileTraffic, cost
+from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
 from .gpu.elementwise import elementwise_templates
 from .gpu.row_reductions import row_templates
 from .machine_model import MachineModel, block_machine
@@ -127,13 +127,18 @@ class RankedCandidates:
 
 
 def rank_candidates(
-    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO, at: Sizes | None = None
+    ctx: LoweringContext,
+    computations: tuple[Computation, ...],
+    lines: Lines = AUTO,
+    at: Sizes | None = None,
+    spilled: bool = False,
 ) -> list[RankedCandidates]:
-    """All candidates of all nests that the author's lines can be meant for, costed. `at`: the sizes that they are judged at."""
+    """All candidates of all nests that the author's lines can be meant for, costed. `at`: the sizes that they are judged at;
+    `spilled`: as for `rank_nest`."""
     out: list[RankedCandidates] = []
     limit, at = np.inf, sample_sizes(ctx, computations) if at is None else at
     for nest in applicable_nests(ctx, computations, lines):
-        found = rank_nest(ctx, at, nest, lines, limit)
+        found = rank_nest(ctx, at, nest, lines, limit, spilled=spilled)
         if found is not None:
             out.append(found)
             limit = min(limit, FAR_OFF * found.seconds[-1].min())
@@ -156,12 +161,19 @@ def extents_at(ctx: LoweringContext, computations: tuple[Computation, ...], size
 
 
 def rank_nest(
-    ctx: LoweringContext, at: Sizes, nest: NestModel, lines: Lines = AUTO, limit: float = np.inf, far_off: float = FAR_OFF
+    ctx: LoweringContext,
+    at: Sizes,
+    nest: NestModel,
+    lines: Lines = AUTO,
+    limit: float = np.inf,
+    far_off: float = FAR_OFF,
+    spilled: bool = False,
 ) -> RankedCandidates | None:
     """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
     there are none within it.
 
     far_off   times: as long as the best, that others may take
+    spilled   also those for which the model would have more registers than there are
     """
     sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]  # domains depend on the op's own sizes, too
     if lines == AUTO and nest.least(sizes[-1]) > limit:
@@ -179,7 +191,7 @@ def rank_nest(
     first = len(sizes) - 1 if prod(shape) > MANY else 0
     t = as_floats(tiles)
     demand = nest.demand(t, columns(sizes[first:], len(shape)))
-    found = cost(nest.machine, demand)
+    found = cost(nest.machine, demand, blocks_with_spills(nest.machine, demand) if spilled else None)
     largest = found.seconds[-1]
     near = (largest <= min(limit, far_off * largest.min())) & np.isfinite(largest)
     if not near.any():
@@ -318,6 +330,12 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
 def block_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> list[Candidate]:
     """Candidates for a launch, the author's lines among them, the best first; none where no nest is made for it."""
     return candidates_of(rank_candidates(ctx, computations, lines), computations[-1].targets[0], lines)
+
+
+def tight_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> list[Candidate]:
+    """The same where registers are short by the model. It counts those for addresses and loads in flight, which a compiler may
+    do without; what lines hold in registers is checked when they are lowered."""
+    return candidates_of(rank_candidates(ctx, computations, lines, spilled=True), computations[-1].targets[0], lines)
 
 
 def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUTO) -> list[Candidate]:

@@ -110,6 +110,12 @@ def resident_blocks(machine: MachineModel, groups: Any, registers: Any, staged: 
     return np.where(fits, reduce(np.minimum, bounds.values(), float(UNBOUNDED)), 0)
 
 
+def blocks_with_spills(machine: MachineModel, d: ResourceUse) -> np.ndarray:
+    """The same for this demand, but one block where only registers are too few for it."""
+    enough = resident_blocks(machine, d.groups, np.ones_like(d.registers), d.staged)
+    return np.maximum(resident_blocks(machine, d.groups, d.registers, d.staged), np.minimum(enough, 1))
+
+
 def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:
     """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
     clock, units = machine.clock, machine.units

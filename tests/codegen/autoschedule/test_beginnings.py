@@ -72,6 +72,41 @@ def test_convolutions_are_right(fill: float, sizes: tuple[int, ...], device: str
     np.testing.assert_allclose(out, np.maximum(sum(windows), 0), rtol=1e-4, atol=1e-4)
 
 
+HALVES = """op f[N, C, H, W, O](X: f16[N, C, H, W], F: f16[O, C, 3, 3]) -> (Y: f32[N, O, H, W]):
+    Y[n, o, p, q] = sum(c, r, s) f32(X[n, c, p + r - 1, q + s - 1 else 0]) * f32(F[o, c, r, s])
+"""
+
+
+@pytest.mark.parametrize("warp", [(32, 32), (64, 16), (16, 32)])
+@pytest.mark.parametrize("sizes", [(2, 7, 5, 9, 33), (1, 1, 1, 1, 1), (1, 0, 3, 2, 4), (0, 3, 3, 2, 4)])
+def test_registers_that_are_short_by_the_model(warp: tuple[int, int], sizes: tuple[int, ...]) -> None:
+    """512 threads have 128 registers each; with those for addresses and loads in flight, the model wants more."""
+    lines = f"""    fuse n, p, q as npq
+    fuse c, r, s as crs
+    tile npq: 256, o: 64 -> block
+    keep Y in register
+    tile crs: 64 pipeline 2
+    move X -> shared swizzle
+    move F -> shared swizzle
+    tile npq: {warp[0]}, o: {warp[1]} -> warp
+    auto
+"""
+    kernel = andiron.compile(f"{HALVES}schedule w for f:\n{lines}", op="f", schedule="w", target="emulate:sm_90a")
+    assert "compute with mma" in kernel.schedule
+    n, c, h, w, o = sizes
+    rng = np.random.default_rng(0)
+    image, filters = rng.standard_normal((n, c, h, w)).astype("f2"), rng.standard_normal((o, c, 3, 3)).astype("f2")
+    out = poisoned((n, o, h, w), np.dtype("f4"))
+    kernel(image, filters, out=out)
+    around = np.pad(image.astype("f8"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = [
+        np.einsum("nchw,oc->nohw", around[:, :, r : r + h, s : s + w], filters[:, :, r, s].astype("f8"))
+        for r in range(3)
+        for s in range(3)
+    ]
+    np.testing.assert_allclose(out, sum(windows), rtol=1e-3, atol=1e-3)
+
+
 BLOCKS = ("", "        tile d: 16 unroll\n", "        tile d: 16 unroll\n        move q -> register with ldmatrix\n")
 
 
