@@ -110,7 +110,8 @@ def lower_carry(
 
     whole = focus.ranges[row]
     first = whole.split(clamped(whole, tile.axes[0].size), RangeStep(ZERO, ONE, None))
-    before = inside(inner.with_range(row, first))  # the lines below are those of a tile
+    # The lines below are those of a tile. Units are counted by its capacity, as in the loop.
+    before = inside(inner.with_range(row, replace(first, bounds=())))
     starts = [low.lower(replace(before, computations=(c.start,)), tile.below) for c in carried.values()]
     body = loops(replace(inner, computations=tuple(computations)), inside)
     low.computations = known

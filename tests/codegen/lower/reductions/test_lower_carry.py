@@ -66,6 +66,7 @@ GPU_ROWS = {
     "a row a warp": "tile r: 4 -> block / tile i: 32 carry / move X -> shared / tile r: 1 -> warp / tile i: 1 -> thread",
     "threads have parts": "tile r: 1 -> block / tile i: 64 carry / tile j: 1 -> thread",
     "kept in shared": "tile r: 32 -> block / tile i: 8 carry / move X -> shared / keep P in shared / tile r: 1 -> thread",
+    "blocks": "tile r: 2 / tile i: 16 carry / tile i: 4 -> block / tile i: 2 / tile i: 1 -> thread",
     "copies run ahead": "tile r: 32 -> block / tile i: 8 carry / move X -> shared pipeline 3 / tile r: 1 -> thread",
 }
 SHIFTS = (0, -1, -20, 1, 11)
