@@ -24,6 +24,7 @@ from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
+from .cpu.prefix_loop import prefix_candidates
 from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
 from .gpu.pass_model import PassModel
 from .line_builders import is_all_open
@@ -47,6 +48,7 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
         yield constrained_candidates(ctx, computations, lines, rule)
         return
     yield one_pass_candidates(ctx, computations)
+    yield prefix_candidates(ctx, computations)
     yield matmul_candidates(ctx, computations)
     yield nest_candidates(ctx, computations, rule)
 

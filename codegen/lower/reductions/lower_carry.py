@@ -35,9 +35,9 @@ from ...schedule.build_tree import modifier
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
+from ..tiling.prefixes import APART, Prefix, new_terms, prefix_of
 from .accumulator_computations import RunningUpdate, TotalOfTile, as_kind
 from .open_accumulators import accumulates_at_leaf
-from .prefixes import APART, Prefix, new_terms, prefix_of
 from .reduction_step import combine_step
 from .split_reduction import tile_splits_reduction
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.lower.reductions import lower_carry, prefixes
+from andiron.codegen.lower.reductions import lower_carry
+from andiron.codegen.lower.tiling import prefixes
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
