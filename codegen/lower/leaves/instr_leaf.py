@@ -40,7 +40,7 @@ from ..stores.predicated_store import one_writer
 from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused
 from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, chosen_terms, domain_indices, fragment_map
-from .operand_address import buffer_of, for_all, is_never_aligned, lies_in, operand_address
+from .operand_address import buffer_of, for_all, is_never_aligned, operand_address, other_memory
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 from .shared_values import mask_value
 
@@ -266,7 +266,7 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
                 why = why or f"`{op.name}` is not aligned for it, whatever the sizes are"
             if why:
                 laid_out = view.layout is not None and (view.layout.pad or view.layout.swizzle is not None)
-                elsewhere = lies_in(ctx, buffer_of(ctx, view).memory) != lies_in(ctx, op.memory)
+                elsewhere = other_memory(ctx, buffer_of(ctx, view), op) is not None
                 if m.held is not None or (isinstance(computation.name, StagedCopy) and (laid_out or elsewhere)):
                     raise UnusableInstr(m.instr.name, why)
                 note_unused(ctx, m.instr.name, why, m.named_at)

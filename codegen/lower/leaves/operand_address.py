@@ -12,6 +12,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
 from ...analysis.loop_nest import linear_address
+from ...analysis.register_buffers import is_register
 from ...ir.tile_ir import Buffer
 from ...plan.derived_names import tensor_of
 from ..addressing import coordinates, edge_conds, unfilled_edge_conds
@@ -86,8 +87,8 @@ def operand_address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Oper
     aligned = divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1) == 0
     if view.form != "global" and not aligned and buffer.size.constant != 0:  # ALIGNED; no address is in what has no elements
         why = f"it wants addresses that are multiples of {op.alignment}, and the copy of `{tensor_of(tensor)}` has others"
-    if (there := lies_in(ctx, buffer.memory)) != lies_in(ctx, op.memory):  # WHERE_IT_READS
-        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor_of(tensor)}` in `{there}`"
+    if (there := other_memory(ctx, buffer, op)) is not None:  # WHERE_IT_READS
+        why = f"`{op.name}` lies in `{op.memory}`, and `{tensor_of(tensor)}` in {there}"
     return coords, tuple(dict.fromkeys(guards)), why
 
 
@@ -103,6 +104,9 @@ def buffer_of(ctx: LoweringContext, view: View) -> Buffer:
     return next(b for b in ctx.buffers if b.name == view.buffer)
 
 
-def lies_in(ctx: LoweringContext, memory: str) -> str:
-    """The memory that addresses are of: that behind a cache."""
-    return ctx.device.memory(memory).backing or memory
+def other_memory(ctx: LoweringContext, buffer: Buffer, op: Operand) -> str | None:
+    """Where a buffer lies, if an operand in memory cannot be there; addresses are of the memory behind a cache."""
+    there, wanted = (ctx.device.memory(m).backing or m for m in (buffer.memory, op.memory))
+    if there == wanted and not ctx.register(wanted) and is_register(buffer, ctx.device):
+        return f"registers, as one `{buffer.level}` has it to itself"
+    return f"`{there}`" if there != wanted else None

@@ -268,3 +268,12 @@ def test_rows_of_odd_length_are_copied_one_by_one(k):
     fixed = {"M": 64, "N": 64, "K": k}
     p = compiled(direct(2), **fixed)
     assert right(p, fixed, fixed)
+
+
+@pytest.mark.parametrize("move", ["move A with cp_async", "move A -> shared with cp_async"])
+def test_what_one_thread_has_to_itself_is_in_registers(move: str) -> None:
+    """It has no address for an instruction that writes to memory."""
+    text = "op a[N](A: f32[N]) -> (t: f32[N]):\n    t[n] = A[n] + 1\n"
+    text += f"schedule s for a on sm_80:\n    tile n: 128 -> block\n    tile n: 4 -> thread\n    {move}\n    compute\n"
+    with pytest.raises(InstrMismatch, match="as one `thread` has it to itself"):
+        andiron.compile(text, schedule="s", target="emulate:sm_80")
