@@ -18,7 +18,7 @@ from .lower.leaves.match_instr import fragment_map
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
 from .lower.reductions.lower_carry import check_carry_tiles
-from .lower.reductions.lower_online import check_online_tiles
+from .lower.shared_loops.lower_online import check_online_tiles
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace

@@ -52,8 +52,8 @@ from .lower_tile import lower_tile
 from .lowering_context import LoweringContext
 from .reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
-from .reductions.siblings import opening_order
 from .reductions.split_reduction import SplitChain, SplitPartials, tile_splits_reduction
+from .shared_loops.siblings import opening_order
 from .show_spec import memory_of
 from .spec import Focus, or_state_bound
 from .stores.write_back import share_out

@@ -26,9 +26,9 @@ from .leaves.scalar_leaf import cell_indices
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
 from .reductions.lower_carry import lower_carry, prefixes
-from .reductions.lower_online import finished_later, lower_online, online_chain, online_parts
-from .reductions.siblings import finished_when_read, joins_earlier
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
+from .shared_loops.lower_online import finished_later, lower_online, online_chain, online_parts
+from .shared_loops.siblings import finished_when_read, joins_earlier
 from .spec import Focus, clamped
 from .tiling.distribute_tiles import distribute_tiles
 from .tiling.domain_bounds import UNBOUNDED, domain_bounds

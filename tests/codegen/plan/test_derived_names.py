@@ -111,7 +111,7 @@ OTHER_TEXT = {
     "codegen.transforms.barriers.access": "a variable of a loop in another iteration",
     "codegen.coverage.prove_coverage": "the coordinates of an element",
     "codegen.coverage.prove_contributions": "the number of a unit",
-    "codegen.lower.reductions.lower_online": "a running value before an iteration, as people write it",
+    "codegen.lower.shared_loops.lower_online": "a running value before an iteration, as people write it",
 }
 
 

@@ -10,7 +10,7 @@ from andiron.codegen.ir.tile_ir import Alloc, AllReduce, For
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.leaves.fragment_fit import is_read_as_it_lies, parts_over_lanes, projected
 from andiron.codegen.lower.leaves.match_instr import FragmentMap
-from andiron.codegen.lower.reductions import lower_online
+from andiron.codegen.lower.shared_loops import lower_online
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors.schedule import RegisterMismatch

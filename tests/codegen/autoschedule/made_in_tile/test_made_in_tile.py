@@ -17,9 +17,9 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
 from andiron.runtime.compile import compile
 
-from ...support.library.cases import poisoned
-from ...support.random.counts import case_count, first_seed
-from ...support.random.pairs import pair_case, sizes_of
+from ....support.library.cases import poisoned
+from ....support.random.counts import case_count, first_seed
+from ....support.random.pairs import pair_case, sizes_of
 
 SEEDS = range(first_seed(), first_seed() + case_count(6))
 SMOOTH = """op f[H, W](X: f32[H, W]) -> (Y: f32[H, W]):

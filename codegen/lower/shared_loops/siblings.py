@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ....dsl.values import loads
 from ...ir.schedule_tree import Tile
 from ...plan.computations import Computation
+from ..reductions.split_reduction import tile_splits_reduction
 from ..spec import Focus
-from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering

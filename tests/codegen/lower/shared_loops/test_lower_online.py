@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.lower.reductions import lower_online, running_values
 from andiron.codegen.lower.schedule_trace import show_trace
+from andiron.codegen.lower.shared_loops import lower_online, running_values
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError

@@ -35,12 +35,12 @@ from ..leaves.fragment_fit import Digits, parts_over_lanes
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import fragment_below, owner_tree
 from ..lower_keep import lower_reduction
+from ..reductions.accumulator_computations import RunningUpdate
+from ..reductions.dependent_reductions import APART, Dependence, dependences, readers_of
+from ..reductions.open_accumulators import accumulates_at_leaf
+from ..reductions.split_reduction import tile_splits_reduction
 from ..spec import Focus, View, clamped
-from .accumulator_computations import RunningUpdate
-from .dependent_reductions import APART, Dependence, dependences, readers_of
-from .open_accumulators import accumulates_at_leaf
 from .running_values import Registers, at_the_end, iteration, update
-from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering

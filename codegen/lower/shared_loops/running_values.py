@@ -23,8 +23,8 @@ from ....dsl.values import Apply, Load, Value, with_loads
 from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from ..leaves.fragment_fit import Digits
-from .accumulator_computations import CombineInTurn, RunningUpdate
-from .dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end, start_of
+from ..reductions.accumulator_computations import CombineInTurn, RunningUpdate
+from ..reductions.dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end, start_of
 
 Registers = tuple[tuple[str, tuple[str, ...], DType, str], ...]  # what is made there: name, indices, type, and its statistic
 

@@ -1,0 +1,1 @@
+"""Reductions that share a loop: those that read each other's running values (`online`), and siblings."""
