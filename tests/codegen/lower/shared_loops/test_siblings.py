@@ -250,7 +250,7 @@ def test_right(name: str) -> None:
         assert check(op, arrays, out).ok, sizes
 
 
-@pytest.mark.parametrize("name", CASES.keys() - {"above and below"})
+@pytest.mark.parametrize("name", [x for x in CASES if x != "above and below"])
 def test_one_loop(name: str) -> None:
     """One launch, and each loop over the index adds to all accumulators; results that meet are not in memory."""
     program, op = program_of(name), bind_params(module_of(name)[0].ops["f"])
