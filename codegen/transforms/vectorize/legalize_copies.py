@@ -11,11 +11,11 @@ FILLED      `if (inside) copy else zeros` is one instruction that every unit exe
 
 from __future__ import annotations
 
-from math import prod
+from math import copysign, prod
 
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Const, Load, Masked
+from ....dsl.values import Const, Load, Masked, Value
 from ...analysis.loop_nest import linear_address
 from ...analysis.vector_instrs import VectorInstr
 from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store, goes_on_in_next_row
@@ -158,7 +158,7 @@ def _filled(
     state: VectorizerState, s: If, member: VectorInstr, fit: VectorInstr, source: Piece, target: Piece
 ) -> list[Stmt] | None:
     """FILLED: the copy and what stands in its `else`, as one; at least an `else` of zeros alone, where it is all or none."""
-    copied = _copied_or_zero(state, s.orelse, member, source, target)
+    copied = _copied_or_zero(state, s, member, source, target)
     if copied is None:
         return None
     call = s.body[0]
@@ -195,24 +195,33 @@ def _zeros(state: VectorizerState, call: Call, member: VectorInstr, target: Piec
     return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
 
 
-def _copied_or_zero(state: VectorizerState, orelse: tuple[Stmt, ...], member: VectorInstr, source: Piece, target: Piece):
-    """(r, conditions) when `orelse` does the same copy element by element, with zero where conditions fail."""
-    if len(orelse) != 1 or not isinstance(orelse[0], For) or len(orelse[0].body) != 1:
+def _copied_or_zero(
+    state: VectorizerState, s: If, member: VectorInstr, source: Piece, target: Piece
+) -> tuple[Var, tuple[Expr, ...]] | None:
+    """(r, conditions): the `else` has zero in element r where they fail, and does the same copy elsewhere."""
+    if len(s.orelse) != 1 or not isinstance(s.orelse[0], For) or len(s.orelse[0].body) != 1:
         return None
-    loop, store = orelse[0], orelse[0].body[0]
-    if (
-        not isinstance(store, Store)
-        or store.atomic
-        or loop.stop.constant != member.count
-        or not isinstance(store.value, Masked)
-    ):
+    loop, store = s.orelse[0], s.orelse[0].body[0]
+    if not isinstance(store, Store) or store.atomic or loop.stop.constant != member.count:
         return None
-    load, other = store.value.value, store.value.otherwise
-    if not (isinstance(load, Load) and isinstance(other, Const) and other.value == 0):
+    value: Value = store.value
+    conds: tuple[Expr, ...] = ()
+    while isinstance(value, Masked) and _is_zero(value.otherwise):
+        value, conds = value.value, (*conds, *value.conds)
+    places = [(target, store.buffer, store.coords)]
+    if isinstance(value, Load):
+        places.append((source, value.tensor, value.indices))
+    elif _is_zero(value):
+        conds = s.conds
+    else:
         return None
-    places = ((source, load.tensor, load.indices), (target, store.buffer, store.coords))
     same = all(_runs(state, p, name, coords, loop.var, member.count) for p, name, coords in places)
-    return (loop.var, store.value.conds) if same else None
+    return (loop.var, conds) if conds and same else None
+
+
+def _is_zero(value: Value) -> bool:
+    """Is it the zero that a copy fills with? That has no sign."""
+    return isinstance(value, Const) and value.value == 0 and copysign(1, value.value) > 0
 
 
 def _runs(state: VectorizerState, p: Piece, name: str, coords: tuple[Expr, ...], r: Var, count: int) -> bool:
