@@ -1,7 +1,8 @@
 """Readers of intermediates of their own launch: whether a value is where they read it, and there in time.
 
 OWN_ELEMENTS      a unit's registers have the elements that it computed: a reader of other elements needs a memory.
-STORED_BESIDES    results that computations outside the focus read are also stored to the outermost memory.
+STORED_BESIDES    results that computations outside the focus read are also stored to the outermost memory: those of a reduction
+                  when it is finished.
 OPEN_AT_THE_END   tensors that a write-back reads are kept by a line above the one that opens the accumulator.
 STORED_BY_OTHERS  a later nest of the launch reads results that an earlier nest stores to the outermost memory. If units cannot
                   synchronise, each reads only the elements that it stored itself.
@@ -89,6 +90,11 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, be
         return focus
     copy, own = StoredCopy(tensor), subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
+    output = next((o for o in w.outputs if o.tensor == tensor and o.atomic is None), None)
+    if output is not None and any(i in w.reduced for i, _, _ in focus.loops):  # the last iteration writes both
+        both = replace(w, outputs=(*w.outputs, replace(output, tensor=copy)))
+        computations = tuple(both if v is w else v for v in focus.computations)
+        return replace(focus.with_view(copy, focus.views[tensor]), computations=computations)
     value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
     back = Computation(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
     computations = tuple(x for v in focus.computations for x in ((v, back) if v is w else (v,)))

@@ -60,6 +60,12 @@ TRIANGLES = """op f[M, T](X: f32[M, T], W: f32[M, T]) -> (Y: f32[M, T]):
     b[m, i] = sum(t) W[m, t]
     Y[m, i] = a[m, i] * b[m, i]
 """
+# a result that the write-back of the other one reads is read after both as well
+READ_TWICE = """op f[M, K](X: f32[M, K]) -> (Y: f32[M]):
+    a[m] = max(k) X[m, k]
+    b[m] = (sum(k) X[m, k]) + a[m]
+    Y[m] = b[m] - a[m]
+"""
 MATRICES = ((5, 7, 9), (70, 33, 67), (64, 32, 64), (1, 1, 1), (3, 0, 5), (0, 4, 3), (4, 3, 0), (130, 65, 17))
 ROWS = ((5, 7), (33, 70), (1, 1), (3, 0), (0, 4), (17, 300))
 STAGED = """    tile m: 32, h: 32 -> block
@@ -216,6 +222,25 @@ CASES = {
     tile k: 1 -> thread
     compute
 """, ROWS),
+    "kept in iterations": (READ_TWICE, "cpu", """    tile m: 8 -> core
+    tile k: 2
+    keep a, b in register
+    tile k: 1
+    compute
+""", ROWS),
+    "kept in iterations by threads": (READ_TWICE, "emulate:sm_80", """    tile m: 8 -> block
+    tile k: 2
+    keep b in register
+    keep a in shared
+    tile m: 1 -> thread
+    compute
+""", ROWS),
+    "an output kept in iterations": (STORED, "emulate:gfx942", """    tile m: 8, h: 8 -> block
+    tile k: 4
+    keep g, u in register
+    tile m: 1, h: 1 -> thread
+    compute
+""", MATRICES),
     "other domains": (TRIANGLES, "cpu", """    tile m: 1, i: 8 -> core
     keep a, b in register
     tile t: 4
@@ -250,7 +275,7 @@ def test_right(name: str) -> None:
         assert check(op, arrays, out).ok, sizes
 
 
-@pytest.mark.parametrize("name", [x for x in CASES if x != "above and below"])
+@pytest.mark.parametrize("name", [x for x in CASES if x != "above and below" and "in iterations" not in x])
 def test_one_loop(name: str) -> None:
     """One launch, and each loop over the index adds to all accumulators; results that meet are not in memory."""
     program, op = program_of(name), bind_params(module_of(name)[0].ops["f"])
