@@ -251,9 +251,10 @@ class Lowering:
 
     def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
         """Whether the line is for computations that a tile above gave a nest of their own (FISSION), and not for these."""
-        mine = {w.name for w in self.computations}
+        mine = {t for w in self.computations for t in (w.name, w.result)}
         others = (w for w in focus.computations if not isinstance(w, RunningUpdate))
-        return all(w.name in mine or isinstance(w.name, StoredCopy) for w in others) and any(fits(w) for w in self.computations)
+        known = all(w.name in mine or w.result in mine or isinstance(w.name, StoredCopy) for w in others)
+        return known and any(fits(w) for w in self.computations)
 
     def footprint(self, focus: Focus, index: str, node: Node) -> int:
         """How far from the focus's base the node and those below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""

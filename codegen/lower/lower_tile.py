@@ -5,7 +5,7 @@ SIBLINGS     reductions over the tile's index share its loop, also where the wri
              comes after the loop, or in its last iteration, when the other one is finished.
 MADE_BELOW   so do computations that lack the tile's indices. Exceptions: a pointwise intermediate that is kept below the tile
              is computed there, for each tile. Units that cannot synchronise each compute all that is kept. Several nests each
-             compute it for themselves.
+             compute it for themselves, those alone that read it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
         parts = shared_loop_groups(focus.computations, together, joins_earlier(focus, indices))
     parts = [p for p in parts if p]
     if len(parts) > 1:
-        parts = split_producers(low, parts, together, below)
+        parts = _read_parts(low, focus, split_producers(low, parts, together, below), tile)
         stored_by_others(low, focus, parts, tile)
         return [s for g in parts for s in low.lower(replace(focus, computations=g), tile)]
     if chain:
@@ -191,6 +191,20 @@ def split_producers(
                 low.served[t] = served | readers if joins else served - readers
         out.append(tuple(here))
     return out
+
+
+def _read_parts(low: Lowering, focus: Focus, parts: list[tuple[Computation, ...]], tile: Tile) -> list[tuple[Computation, ...]]:
+    """The parts, without what is made below the tile and only read in others, which make it for themselves (MADE_BELOW)."""
+    below, out = tile.below.staged, []
+    for part in parts:
+        here = list(part)
+        for v in (v for v in reversed(part) if v.reduction is None and not below.isdisjoint(v.targets)):
+            rest = replace(focus, computations=tuple(w for w in here if w is not v))
+            elsewhere = (is_read_elsewhere(low, rest, t) or low.read_afterwards(rest, t, tile.below) for t in v.targets)
+            if all(w.reads.isdisjoint(v.targets) for w in rest.computations) and not any(elsewhere):
+                here.remove(v)
+        out.append(tuple(here))
+    return [part for part in out if part]
 
 
 def _together(

@@ -137,6 +137,11 @@ CHAIN = op(
     lambda a, c: chained(a, c),
     "M <= 16, N <= 16",
 )
+MIRRORED = op(
+    "[M](A: f32[M]) -> (t2: f32[M]) / t0[m] = A[m] * 2 / t1[m] = t0[m] + t0[M - 1 - m] / t2[m] = t1[m] + t0[M - 1 - m]",
+    lambda a: (2 * a + 4 * a[::-1],),
+    "M <= 64",
+)
 
 
 def chained(a: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,6 +232,8 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
         "tile n: 4, m: 4 -> block / keep t0 in shared: / > tile k: 8 / > keep t0 in register / tile m: 1 -> thread",
         GPUS,
     ),
+    # each is kept in a nest of its own, where the line of the other one has nothing to do
+    "kept, in nests one after another": (MIRRORED, "tile m: 4 / keep t0 in register / keep t1 in register", CPUS),
     # what is kept is an output too
     "an output, kept": (LATE, "tile i: 1 -> core / keep t0 in l1 / tile j: 8", CPUS),
     "an output, kept, blocks": (LATE, "tile i: 1 -> block / keep t0 in shared / tile j: 8 -> thread", GPUS),

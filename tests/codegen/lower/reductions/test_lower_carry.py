@@ -218,6 +218,26 @@ def test_an_intermediate_that_is_made_in_the_tile() -> None:
         agrees(text, program, {"N": n}, {"core": 1})
 
 
+MADE = {
+    "in lanes": "tile i: 8 carry / tile i: 2 -> lane / keep Z in register / keep P in register",
+    "in lanes, after the result": "tile i: 8 carry / tile i: 2 -> lane / keep P in register / keep Z in register",
+    "for two rows": "tile i: 8 carry / tile i: 2 / keep Z in register / keep P in register",
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_in_the_tile_and_kept_before_the_result(name: str) -> None:
+    """Rows and totals each make it for themselves: nobody reads it in memory."""
+    text = Formula(
+        "op f[N](X: f32[N]) -> (P: f32[N]):\n    Z[j] = X[j] * X[j]\n    P[i] = sum(j where j <= i) Z[j]\n",
+        lambda x: prefix(x * x),
+    )
+    program = program_of(text, MADE[name], "cpu:avx2")
+    assert not [b.name for b in program.buffers if b.kind == "workspace"]
+    for n in (0, 1, 7, 21):
+        agrees(text, program, {"N": n}, {"core": 1})
+
+
 @pytest.mark.parametrize("broken", ["twice", "not at all", "too late"])
 def test_a_total_that_is_wrong_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = prefixes.new_terms
