@@ -23,7 +23,7 @@ from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, is_read_as_view, plain_index, unheld_indices
 from ..plan.derived_names import RimIndex, StagedCopy, UnstoredResult, buffer_name, result_of
-from ..plan.name_factors import side_names
+from ..plan.name_factors import is_square, side_names
 from ..schedule.line_modifiers import check_modifiers, move_kind
 from ..schedule.synthetic_spans import names_instr
 from .buffers import check_one_owner, memory_buffer
@@ -261,7 +261,7 @@ def _ordered(e: Expr) -> list[str]:
 def _as_factors(focus: Focus, tensor: str) -> str | None:
     """How to speak of the two factors of a product, where both are accesses of one tensor."""
     for w in focus.computations:
-        if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
+        if is_square(w) and tensor in w.reads:
             left, right = side_names(w.result)
             return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
     return None

@@ -27,7 +27,7 @@ from ...dsl.op import Op, Statement, Tensor
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, Load, Value, loads, transform
-from .computations import indices_of, plain_index, substitute
+from .computations import Computation, indices_of, plain_index, substitute
 from .restricted_terms import restricted_term
 
 SIDES = ("left", "right")
@@ -62,7 +62,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
 
 def squared_factor_names(op: Op, spoken: frozenset[str] = frozenset()) -> frozenset[str]:
     """Names of the factors of products that multiply a tensor with itself; not of tensors `spoken` of."""
-    squares = (s for s in op.statements if _is_square(s) and spoken.isdisjoint(ld.tensor for ld in loads(s.value)))
+    squares = (s for s in op.statements if is_square(s) and spoken.isdisjoint(ld.tensor for ld in loads(s.value)))
     return frozenset(name for s in squares for name in named_factor(s))
 
 
@@ -100,7 +100,8 @@ def second_names(op: Op) -> dict[str, str]:
     return {name: tensor for name, tensor in found.items() if tensor not in inner}
 
 
-def _is_square(s: Statement) -> bool:
+def is_square(s: Statement | Computation) -> bool:
+    """Whether it sums products of a tensor with itself, whose factors have names (SECOND_NAME)."""
     left, right = factors(s) or (None, None)
     return isinstance(left, Load) and isinstance(right, Load) and left.tensor == right.tensor
 
@@ -109,13 +110,13 @@ def computed_factors(s: Statement) -> tuple[Value | None, Value | None]:
     """Left and right factor, without the conversion around them, where they are more than an access of a tensor, or each an
     access of the same one: the tensor's name tells neither."""
     left, right = factors(s) or (None, None)
-    if _is_square(s):
+    if is_square(s):
         return left, right
     left, right = (None if isinstance(x, Load) else x for x in (left, right))
     return left, right
 
 
-def factors(s: Statement) -> tuple[Value, ...]:
+def factors(s: Statement | Computation) -> tuple[Value, ...]:
     """Left and right factor of a contraction, without the conversion around them; nothing where it is none."""
     term = _term(s)
     if s.reduction is None or s.reduction.kind != "sum" or not isinstance(term, Apply) or term.fn != "mul":
@@ -128,7 +129,7 @@ def factors(s: Statement) -> tuple[Value, ...]:
     return found
 
 
-def _term(s: Statement) -> Value:
+def _term(s: Statement | Computation) -> Value:
     """The value, where a term of the reduction counts."""
     return restricted_term(s.reduction.kind, s.value)[1] if s.reduction is not None else s.value
 

@@ -65,7 +65,14 @@ op conv[L, K](X: f32[L], W: f32[K], s: f32) -> (Y: f32[N]) where N = L - K + 1:
 op pairs[N](X: f32[N]) -> (Y: f32[N, N]):
     Y[i, j] = X[i] + X[j]
 
+op gram[N](X: f32[N, 8]) -> (Y: f32[N, N]):
+    Y[i, j] = sum(k) X[i, k] * X[j, k]
+
+op nearer[N](X: f32[N, 8]) -> (Y: f32[N, N]):
+    Y[i, j] = sum(k) max(X[i, k], X[j, k])
+
 """
+NO_BOX = "the accesses of `X` have no common box of constant extent"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,14 @@ op pairs[N](X: f32[N]) -> (Y: f32[N, N]):
         ("conv", "move X -> l1 layout(i / 4)", "the tile has no axis `i`", "the axes here are `X.0`; `layout panels("),
         ("conv", "move s -> l1 layout panels(i: 3)", "the tile has no axis `i`", "leave it out: the tile is one element"),
         ("conv", "move s -> l1 layout(i)", "the order (i) does not name each axis of the tile once", "leave it out: the"),
-        ("pairs", "move X -> l1", "the accesses of `X` have no common box of constant extent", "leave the line out: each"),
+        ("pairs", "move X -> l1", NO_BOX, "leave the line out: each"),
+        (
+            "gram",
+            "move X -> l1\n    compute",
+            NO_BOX,
+            "as the factors of a product they have names of their own, `Y.left` and `Y.right`",
+        ),
+        ("nearer", "move X -> l1", NO_BOX, "leave the line out: each"),
     ],
 )
 def test_a_copy_that_cannot_be_laid_out_so(op, line, message, help):
