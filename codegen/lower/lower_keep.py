@@ -282,7 +282,7 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, node: Node, kee
     outer = {name: focus.views[name] for name in w.accumulators} if w.name in focus.open_accumulators else {}
     if keep is not None and not outer:
         low.opened[w.name] = keep
-    check_kept_reads(focus, w, node)
+    check_kept_reads(focus, w, node, keep)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
     owner = owner_tree(low, node, w)
     buffers: list[tuple[str, str]] = []

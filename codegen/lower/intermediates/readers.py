@@ -120,17 +120,20 @@ def keeps_first(focus: Focus, w: Computation, keep: Keep) -> Node | None:
     return chain(*first, keep, *after, below=below) if first else None
 
 
-def check_kept_reads(focus: Focus, w: Computation, node: Node) -> None:
-    """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
+def check_kept_reads(focus: Focus, w: Computation, node: Node, keep: Keep | None) -> None:
+    """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads. `keep`: the line of the
+    accumulator, where it has one."""
     needed = _needed(focus, w)
     for x in node.path() if needed else ():
         first = next((t for t in x.tensors if t in needed), None)
         if first is not None:
-            whole = w.result
+            whole, line = w.result, "the first tile of " + " and ".join(f"`{i}`" for i in w.reduced)
+            if keep is not None and keep.span is not None:
+                line = f"the line that keeps `{keep.names[0]}`"
             raise NotComputed(
                 f"`{first}` is read at the write-back of `{whole}`, which comes after the end of what this line keeps",
                 x.span,
-                help=f"write it above the line that keeps `{whole}`, or leave it out",
+                help=f"write it above {line}, or leave it out",
             )
 
 

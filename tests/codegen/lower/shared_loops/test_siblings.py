@@ -13,6 +13,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import For, Stmt
 from andiron.codegen.ir.tile_visitors import map_bodies, written
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors.schedule import NotComputed
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.check_results import check
@@ -288,6 +289,24 @@ def test_one_loop(name: str) -> None:
     assert loops
     for loop in loops:  # a whole one, and its remainder
         assert reductions <= {b.rstrip("0123456789") for b in written(loop.body, program.instrs)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "way"),
+    [
+        ("    tile k: 2\n    keep a in register\n", "write it above the first tile of `k`, or leave it out"),
+        (
+            "    keep Y in register\n    tile k: 2\n    keep a in register\n",
+            "write it above the line that keeps `Y`, or leave it out",
+        ),
+    ],
+)
+def test_what_a_write_back_reads_is_kept_above_lines_that_are_there(lines: str, way: str) -> None:
+    op = READ_TWICE.replace("    Y[m] = b[m] - a[m]\n", "    Y[m] = b[m] * 2\n")
+    module = loads(f"{op}schedule s for f:\n    tile m: 8 -> core\n{lines}    compute\n")
+    with pytest.raises(NotComputed, match="`a` is read at the write-back of `b.sum1`") as found:
+        compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("cpu:avx2"))
+    assert found.value.help == way
 
 
 def outermost(body: tuple[Stmt, ...], name: re.Pattern) -> list[For]:
