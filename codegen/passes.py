@@ -191,7 +191,7 @@ def check_capacity(c: Compilation) -> None:
             return None
 
     again = (lambda lines: None) if c.attempts.notes else tried
-    check_capacity_of(c.program, c.lines, c.schedule and c.schedule.span, c.context.notes, again)
+    check_capacity_of(c.program, c.lines, c.schedule and c.schedule.span, c.context.notes, again, c.context.nameable)
 
 
 def prove_guards(c: Compilation) -> None:

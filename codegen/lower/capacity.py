@@ -9,7 +9,7 @@ SPILL        registers beyond the register file are a note if the compiler of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...dsl import syntax
@@ -23,6 +23,7 @@ from ...dsl.support.fast_replace import replace
 from ..analysis.lifetimes import lifetimes
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Launch
+from ..plan.derived_names import buffer_owner
 from ..schedule.build_tree import constant_size, modifier
 
 SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
@@ -138,11 +139,17 @@ def _sharers(device: Device, launch: Launch, memory: Memory, b: Buffer) -> int:
 
 
 def check_capacity(
-    program: Program, lines: tuple, at: Span | None, notes: list[str], again: Callable[[tuple], Program | None]
+    program: Program,
+    lines: tuple,
+    at: Span | None,
+    notes: list[str],
+    again: Callable[[tuple], Program | None],
+    tensors: Collection[str],
 ) -> None:
     """Raises CapacityExceeded and TooManyUnits. `again` compiles other lines, for the proposal; None where they do not fit.
 
-    `at` is where the schedule begins, for what no line of its own asks for; None: there is no schedule.
+    `at` is where the schedule begins, for what no line of its own asks for; None: there is no schedule. `tensors`: those that
+    lines may name, which are what messages speak of.
     """
     diagnostics = Diagnostics()
     for launch in program.launches:
@@ -151,7 +158,7 @@ def check_capacity(
     for peak in (*memory_peaks(program).values(), *spill_peaks(program).values()):
         if not peak.over or (peak.spilled and refused.issuperset(h.buffer.name for h in peak.shares)):
             continue
-        text = f"{_whose(peak, lines)} need {_amount(program.device, peak)}"
+        text = f"{_whose(peak, tensors)} need {_amount(program.device, peak)}"
         spills = peak.memory.registers is not None and _spill_limit(program.device, peak.memory) is not None
         asked = any(h.buffer.span for h in peak.shares)
         if spills or (peak.memory.backing is not None and not asked):
@@ -176,16 +183,11 @@ def _need(peak: MemoryPeak) -> str:
     return bytes_text(peak.bytes) if size is None else f"{-(-peak.bytes // size)} registers"
 
 
-def _whose(peak: MemoryPeak, lines: tuple) -> str:
-    names = list(dict.fromkeys(_tensor(h.buffer, lines) for h in peak.shares))
+def _whose(peak: MemoryPeak, tensors: Collection[str]) -> str:
+    owners = dict.fromkeys(buffer_owner(h.buffer.name, tensors) for h in peak.shares)
+    names = sorted(owners, key=lambda x: x not in tensors)
     shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f"the tiles of {shown}"
-
-
-def _tensor(b: Buffer, lines: tuple) -> str:
-    """The tensor that a buffer holds a tile of, as the schedule calls it."""
-    names = {t for x in syntax.all_lines(lines) for t in syntax.tensors_of(x)}
-    return next((t for t in sorted(names, key=len, reverse=True) if b.name.startswith(t.lower())), b.name)
 
 
 def _exceeded(peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:

@@ -8,6 +8,7 @@ the classes, and asked by `isinstance` and by the functions here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -164,3 +165,13 @@ def buffer_name(name: str, memory: str | None = None) -> str:
         return name.lower()
     suffix = name.in_registers if memory is None else name.in_memory.format(memory.lower())
     return buffer_name(name.of, memory) + suffix
+
+
+def buffer_owner(buffer: str, tensors: Iterable[str]) -> str:
+    """What people call the content of a buffer of this name: one of the tensors, or its totals; without one, the buffer."""
+    known = {buffer_name(t).replace(".", "_"): t for t in sorted(tensors, reverse=True)}
+    base = max((x for x in known if buffer.startswith(x)), key=len, default=None)
+    if base is None:
+        return buffer
+    totals = any(x.in_registers in buffer[len(base) :] for x in (TileTotal, CarriedTotal))
+    return f"totals of {known[base]}" if totals else known[base]

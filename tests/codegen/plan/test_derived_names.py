@@ -22,6 +22,7 @@ from andiron.codegen.plan.derived_names import (
     StoredCopy,
     UnstoredResult,
     buffer_name,
+    buffer_owner,
     result_of,
     shown_name,
     tensor_of,
@@ -137,3 +138,19 @@ def test_only_one_module_looks_into_names():
         if not module.startswith("codegen.emit.") and (lines := marks(path.read_text(encoding="utf-8")))
     }
     assert found.keys() == {"codegen.plan.derived_names"} | OTHER_TEXT.keys()
+
+
+@pytest.mark.parametrize(
+    ("buffer", "owner"),
+    [
+        ("y", "Y"),
+        ("y12", "Y"),
+        ("yes_shared", "Yes"),
+        ("y_carried_before", "totals of Y"),
+        ("y_total1", "totals of Y"),
+        ("y_left_", "Y.left"),
+        ("other", "other"),
+    ],
+)
+def test_a_buffer_goes_by_a_name_that_lines_have(buffer: str, owner: str) -> None:
+    assert buffer_owner(buffer, ["Y", "Yes", "Y.left"]) == owner

@@ -69,7 +69,7 @@ def test_the_fixture_first_choices_raises_the_error(first_choices, spoilt) -> No
 def test_where_none_can_be_compiled_the_first_error_is_said(monkeypatch) -> None:
     said = iter(range(100))
 
-    def refuse(program, lines, at, notes, again) -> None:
+    def refuse(program, lines, at, notes, again, tensors) -> None:
         raise CapacityExceeded(f"number {next(said)}", at)
 
     monkeypatch.setattr("andiron.codegen.passes.check_capacity_of", refuse)
@@ -82,11 +82,11 @@ def test_any_launch_may_be_to_blame(monkeypatch) -> None:
     """What is found when all launches are there is blamed on one after another."""
     first = []
 
-    def refuse(program, lines, at, notes, again) -> None:
+    def refuse(program, lines, at, notes, again, tensors) -> None:
         first.append(program.launches[0])
         if program.launches[0] == first[0]:
             raise CapacityExceeded("the first launch", at)
-        check_capacity(program, lines, at, notes, again)
+        check_capacity(program, lines, at, notes, again, tensors)
 
     monkeypatch.setattr("andiron.codegen.passes.check_capacity_of", refuse)
     found = compiled("separable_conv2d", "sm_80")
@@ -96,7 +96,7 @@ def test_any_launch_may_be_to_blame(monkeypatch) -> None:
 def test_explicit_lines_are_tried_once(monkeypatch) -> None:
     calls = []
 
-    def refuse(program, lines, at, notes, again) -> None:
+    def refuse(program, lines, at, notes, again, tensors) -> None:
         calls.append(1)
         raise CapacityExceeded("too much", at)
 

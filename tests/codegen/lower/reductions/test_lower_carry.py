@@ -285,6 +285,12 @@ def test_refused_in_words(name: str) -> None:
     assert "help:" in str(e.value)
 
 
+def test_what_is_too_large_goes_by_the_names_of_tensors() -> None:
+    """Also where no line names the tensor."""
+    with pytest.raises(UserError, match="the tiles of P and totals of P need 257 registers"):
+        program_of(several(), "tile r: 128 -> block / tile i: 16 carry / tile i: 1 -> thread", "sm_80")
+
+
 def test_one_tile_is_a_tile_like_others() -> None:
     """Nothing goes on from it."""
     program = program_of(one(), "tile i: 64 carry", "cpu:avx2", {"N": 40})
