@@ -304,7 +304,7 @@ def test_one_loop(name: str) -> None:
 def test_what_a_write_back_reads_is_kept_above_lines_that_are_there(lines: str, way: str) -> None:
     op = READ_TWICE.replace("    Y[m] = b[m] - a[m]\n", "    Y[m] = b[m] * 2\n")
     module = loads(f"{op}schedule s for f:\n    tile m: 8 -> core\n{lines}    compute\n")
-    with pytest.raises(NotComputed, match="`a` is read at the write-back of `b.sum1`") as found:
+    with pytest.raises(NotComputed, match=r"`a` is read at the write-back of `b\.sum1`") as found:
         compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("cpu:avx2"))
     assert found.value.help == way
 
