@@ -2,11 +2,12 @@
 
 DOMAINS  Terms outside of the domain of a reduction do not count, nor do elements that nothing reads but such terms: a causal
          attention has about half the operations of a full one. For sizes that are not known yet all of them count.
+CARRIED  A prefix reduction whose rows go on from those before has each term once, and what each row adds to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any
 
@@ -24,14 +25,15 @@ _WAKE, _PER_FLOP, _PER_BYTE = 30_000_000, 20, 50
 _MOST_POINTS = 1 << 22  # that are looked at to count those of a domain; where there are more of them, all count [limit]
 
 
-def flops(op: Op, sizes: Mapping[str, int]) -> int:
+def flops(op: Op, sizes: Mapping[str, int], carried: Collection[str] = ()) -> int:
     """Arithmetic operations as the op is written: each function counts one, each reduction one a term.
 
     A `sum` over k of `A * B` counts 2 M N K, as the field does; pointwise intermediates count once, recomputed or
-    not (DOMAINS).
+    not (DOMAINS). `carried`: targets of statements whose rows go on from those before (CARRIED).
     """
     domains = _domains(op)
-    return sum(_per_point(s) * _points(s, domains[s.target], sizes) for s in op.statements)
+    counted = ((s, (_carried_points if s.target in carried else _points)(s, domains[s.target], sizes)) for s in op.statements)
+    return sum(_per_point(s) * points for s, points in counted)
 
 
 def argument_bytes(op: Op, sizes: Mapping[str, int]) -> int:
@@ -99,6 +101,13 @@ def _points(s: Statement, domain: tuple[Expr, ...], sizes: Mapping[str, int]) ->
             stop = np.minimum(stop, rest // -k + 1 if k else np.where(rest >= 0, stop, 0))
     inside = np.broadcast_to(np.maximum(stop - np.asarray(start), 0), tuple(extents[i] for i in others))
     return int(inside.sum()) * (every // prod(extents[i] for i in used))
+
+
+def _carried_points(s: Statement, domain: tuple[Expr, ...], sizes: Mapping[str, int]) -> int:
+    """CARRIED"""
+    extents = {i: int(e.evaluate(sizes)) for i, e in s.ranges}
+    rows = {v.name for c in domain for v in c.variables()} & set(s.indices)
+    return prod(n for i, n in extents.items() if i not in rows) + prod(extents[i] for i in s.indices)
 
 
 def _per_point(s: Statement) -> int:

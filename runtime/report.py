@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.analysis.roofline import bytes_between_launches, predict
+from ..codegen.analysis.roofline import bytes_between_launches, carried_results, predict
 from ..codegen.analysis.static_traffic import static_traffic
 from ..codegen.ir.program import Program
 from ..codegen.lower.capacity import memory_peaks
@@ -108,7 +108,8 @@ class Report:
             between = bytes_between_launches(device, found, finite)
             counted["between_launches"] = between
             least = argument_bytes(op, known) + between
-            said = predict(device, found, flops(op, known), least, main_rate(program, op, known), finite)
+            work = flops(op, known, carried_results(program))
+            said = predict(device, found, work, least, main_rate(program, op, known), finite)
             if said is not None:
                 counted |= {"seconds": said.seconds, "bound": said.bound}
         return Report(

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from ...dsl.device import Device
+from ..ir.program import Program
+from ..ir.tile_ir import AllReduce, Call, Store
+from ..ir.tile_visitors import statements
 from .static_traffic import StaticTraffic
 
 
@@ -76,3 +79,10 @@ def units_of(device: Device, finite: Mapping[str, int] | None) -> int:
     device's."""
     counts = [(finite or {}).get(x.name) or x.most or 1 for x in device.levels[1:] if x.units == "finite"]
     return prod(counts) if counts else int(device.limit("units") or 1)
+
+
+def carried_results(program: Program) -> frozenset[str]:
+    """The results of prefix reductions whose rows go on from those before."""
+    found = (s for launch in program.launches for s in statements(launch.body))
+    steps = (s.contribution for s in found if isinstance(s, Store | Call | AllReduce))
+    return frozenset(c.result for c in steps if c is not None and c.role == "carry")

@@ -180,3 +180,15 @@ def test_elements_without_a_bound_are_told():
     said = check_results.check(op, [x], [np.array([1 / 2, 1 / 3, np.nan], np.float32)])
     assert said.ok
     assert "1 of 3 elements, which were not compared" in said.note
+
+
+def test_a_prefix_that_is_carried_has_each_term_once() -> None:
+    text = "op f[R, N](X: f32[R, N]) -> (Y: f32[R, N]):\n    Y[r, i] = {} (sum(j where j <= i) X[r, j])\n"
+    sizes = {"R": 3, "N": 1000}
+    for value, more in (("1.0 *", 3000), ("", 0)):
+        op = op_of(text.format(value))
+        assert flops(op, sizes) == 3 * 1000 * 1001 // 2 + more
+        (target,) = (s.target for s in op.statements if s.reduction is not None)
+        assert flops(op, sizes, {target}) == 3 * 2000 + more
+    report = andiron.compile(text.format(""), target="cpu:avx2", sizes=sizes, tune=0).report
+    assert report.seconds["arithmetic"] < 1e-6
