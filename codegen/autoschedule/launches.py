@@ -106,7 +106,7 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
         if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
             return kept
     joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
-    faster = is_all_open(lines) and bool(_intermediates(op))
+    faster = is_all_open(lines) and block_machine(device) is not None and bool(_intermediates(op))
     return joined | _faster_joined(op, device, joined, inlined, ctx) if faster else joined
 
 

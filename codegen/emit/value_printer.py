@@ -150,9 +150,9 @@ class ValuePrinter(Conversions):
             bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
             return CExpr(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
-        if out == I64 and not vector and (fn not in _INFIX or all(map(is_int_in_c, v.args))):
-            args = [in_64_bits(a) if is_int_in_c(x) else a for a, x in zip(args, v.args, strict=True)]
         as_function = fn in _OVERFLOWING and out.kind == "int" and not vector and not ctx.overflow_wraps
+        if out == I64 and not vector and (as_function or fn not in _INFIX or all(map(is_int_in_c, v.args))):
+            args = [in_64_bits(a) if is_int_in_c(x) else a for a, x in zip(args, v.args, strict=True)]
         if fn in _INFIX and (fn != "div" or out.kind == "float") and not as_function:
             sign, p = _INFIX[fn]
             a, b = args

@@ -44,3 +44,14 @@ def test_reductions_over_lanes(gpu, kind: str) -> None:
     kernel = andiron.compile(text, schedule="s", target="cuda:sm_80")
     assert f"m_{'add' if kind == 'sum' else 'mul'}(" in kernel.source
     np.testing.assert_array_equal(kernel(x).host, getattr(a, kind)(1, dtype=np.int32))
+
+
+def test_a_literal_is_as_wide_as_what_it_is_added_to(gpu) -> None:
+    """Where both widths are added in one text, the functions are overloads."""
+    text = "op f[M](A: i64[M], B: i32[M]) -> (Y: i64[M], Z: i32[M]):\n"
+    text += "    Y[m] = A[m] * 65536 + 1\n    Z[m] = B[m] * 3 - 7\n"
+    a, b = np.array([2**40, -5, 2**62], np.int64), np.array([2**30, -5, 7], np.int32)
+    y, z = andiron.compile(text, target="cuda:sm_80")(*on(a, b))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(y.host, a * 65536 + 1)
+        np.testing.assert_array_equal(z.host, b * np.int32(3) - np.int32(7))

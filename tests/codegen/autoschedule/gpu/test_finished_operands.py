@@ -32,13 +32,13 @@ op both[M, K, F, N](X: f16[M, K], W: f16[K, F], b: f16[F], V: f16[F, N]) -> (Y: 
     Y[m, n] = sum(f) f32(A[m, f]) * f32(V[f, n])
 """
 LARGE = {"M": 4096, "K": 1024, "F": 4096, "N": 1024}
-LAUNCHES = {"layers": 2, "unnamed": 2, "in_steps": 2, "gated": 3}
+LAUNCHES = {"layers": 2, "unnamed": 2, "in_steps": 2, "gated": 2}  # the two products of `gated` share one
 
 
 @pytest.mark.parametrize("sizes", [LARGE, {}], ids=["fixed", "open"])
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_for_each_product(name: str, sizes: dict[str, int]) -> None:
-    """All of them on matrix instructions."""
+    """All of them on matrix instructions; siblings share one."""
     module = loads(OPS)
     made = compile_program(module, specialise(module.ops[name], sizes), None, module.device("sm_80"))
     assert len(made.program.launches) == LAUNCHES[name]
