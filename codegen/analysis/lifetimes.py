@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..ir.tile_ir import Alloc, Buffer, For, If, Stmt
-from ..ir.tile_visitors import buffers_used
+from ..ir.tile_visitors import accessed
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,45 @@ class Lifetime:
 
 def lifetimes(body: tuple[Stmt, ...]) -> Iterator[Lifetime]:
     """The lifetime of each allocation in the statements, in the order of the text."""
-    yield from _lifetimes(body, (), (), set())
+    used: dict[int, frozenset[str]] = {}
+    _note_used(body, used)
+    yield from _lifetimes(body, (), (), set(), used)
+
+
+def _note_used(body: tuple[Stmt, ...], used: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The buffers that statements use. Notes those of the bodies of allocations and loops, by identity."""
+    found: list[frozenset[str]] = []
+    for s in body:
+        match s:
+            case Alloc() | For():
+                used[id(s)] = _note_used(s.body, used)
+                found.append(used[id(s)])
+            case If():
+                found += (_note_used(s.body, used), _note_used(s.orelse, used))
+            case _:
+                found.append(accessed(s))
+    return frozenset().union(*found)
 
 
 def _lifetimes(
-    body: tuple[Stmt, ...], around: tuple[Alloc, ...], loops: tuple[For, ...], begun: set[str]
+    body: tuple[Stmt, ...],
+    around: tuple[Alloc, ...],
+    loops: tuple[For, ...],
+    begun: set[str],
+    used: dict[int, frozenset[str]],
 ) -> Iterator[Lifetime]:
     """`begun`: the buffers that something before uses, or that a loop uses which is around the statements."""
     for s in body:
         match s:
             case Alloc():
-                here = begun | buffers_used(s.body) if around else begun
+                here = begun | used[id(s)] if around else begun
                 yield Lifetime(s, around, loops, frozenset(a.buffer.name for a in around) - here)
-                yield from _lifetimes(s.body, (*around, s), loops, begun)
+                yield from _lifetimes(s.body, (*around, s), loops, begun, used)
             case For():
-                begun |= buffers_used(s.body)
-                yield from _lifetimes(s.body, around, (*loops, s), begun)
+                begun |= used[id(s)]
+                yield from _lifetimes(s.body, around, (*loops, s), begun, used)
             case If():
-                yield from _lifetimes(s.body, around, loops, begun)
-                yield from _lifetimes(s.orelse, around, loops, begun)
+                yield from _lifetimes(s.body, around, loops, begun, used)
+                yield from _lifetimes(s.orelse, around, loops, begun, used)
             case _:
-                begun |= buffers_used((s,))
+                begun |= accessed(s)

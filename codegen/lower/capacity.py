@@ -23,7 +23,7 @@ from ...dsl.support.fast_replace import replace
 from ..analysis.lifetimes import lifetimes
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Launch
-from ..plan.derived_names import buffer_owner
+from ..plan.derived_names import buffer_owners
 from ..schedule.build_tree import constant_size, modifier
 
 SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
@@ -184,7 +184,7 @@ def _need(peak: MemoryPeak) -> str:
 
 
 def _whose(peak: MemoryPeak, tensors: Collection[str]) -> str:
-    owners = dict.fromkeys(buffer_owner(h.buffer.name, tensors) for h in peak.shares)
+    owners = dict.fromkeys(buffer_owners((h.buffer.name for h in peak.shares), tensors))
     names = sorted(owners, key=lambda x: x not in tensors)
     shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f"the tiles of {shown}"

@@ -8,7 +8,7 @@ the classes, and asked by `isinstance` and by the functions here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 
@@ -167,11 +167,13 @@ def buffer_name(name: str, memory: str | None = None) -> str:
     return buffer_name(name.of, memory) + suffix
 
 
-def buffer_owner(buffer: str, tensors: Iterable[str]) -> str:
-    """What people call the content of a buffer of this name: one of the tensors, or its totals; without one, the buffer."""
+def buffer_owners(buffers: Iterable[str], tensors: Iterable[str]) -> Iterator[str]:
+    """What people call the contents of buffers of these names: one of the tensors, or its totals; without one, the buffer."""
     known = {buffer_name(t).replace(".", "_"): t for t in sorted(tensors, reverse=True)}
-    base = max((x for x in known if buffer.startswith(x)), key=len, default=None)
-    if base is None:
-        return buffer
-    totals = any(x.in_registers in buffer[len(base) :] for x in (TileTotal, CarriedTotal))
-    return f"totals of {known[base]}" if totals else known[base]
+    for buffer in buffers:
+        base = max((x for x in known if buffer.startswith(x)), key=len, default=None)
+        if base is None:
+            yield buffer
+            continue
+        totals = any(x.in_registers in buffer[len(base) :] for x in (TileTotal, CarriedTotal))
+        yield f"totals of {known[base]}" if totals else known[base]

@@ -22,7 +22,7 @@ from andiron.codegen.plan.derived_names import (
     StoredCopy,
     UnstoredResult,
     buffer_name,
-    buffer_owner,
+    buffer_owners,
     result_of,
     shown_name,
     tensor_of,
@@ -153,4 +153,4 @@ def test_only_one_module_looks_into_names():
     ],
 )
 def test_a_buffer_goes_by_a_name_that_lines_have(buffer: str, owner: str) -> None:
-    assert buffer_owner(buffer, ["Y", "Yes", "Y.left"]) == owner
+    assert [*buffer_owners([buffer], ["Y", "Yes", "Y.left"])] == [owner]
