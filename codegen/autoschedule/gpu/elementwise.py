@@ -37,6 +37,35 @@ SQUARE = (4, 8)  # lanes: of a warp along the fast axis, each with a square [tri
 AHEAD = 4  # loads: of a lane that are in flight together [estimate; test_first_candidates]
 
 
+def row_tiles(
+    machine: MachineModel, size: int, f: int, r: int, fixed: Dict[str, int], rows: tuple[int, ...], parts: tuple[int, ...]
+) -> Tiles:
+    """Tiles of `gs` groups of lanes one below the other, with some `rows` each, and `gf` beside each other, of `v` elements a
+    lane. `gk` groups have parts of a reduction.
+
+    size   bytes of the widest element that is accessed by vectors      f, r   extents of the two axes
+    """
+    lanes = machine.lanes
+    v = [n for n in VECTORS if n == 1 or (n * size <= WIDEST_ACCESS and n * lanes // 2 < f)]
+    t = crossed(
+        {"v": np.array(v)},
+        {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
+        {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
+        {"rows": np.array([n for n in rows if n == 1 or n < 2 * r])},
+        {"gk": np.array(parts)},
+    )
+    if "bf" in fixed:
+        t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
+    if "bs" in fixed:
+        t["rows"] = -(-fixed["bs"] // t["gs"])
+    t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
+    t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
+    t["groups"] = t["gf"] * t["gs"] * t["gk"]
+    most = machine.max_groups if "bf" in fixed else MOST_GROUPS
+    fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
+    return select_tiles(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
+
+
 @dataclass(frozen=True)
 class ElementwiseTemplate:
     """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none).
@@ -107,26 +136,8 @@ class ElementwiseTemplate:
         return select_tiles(t, inside & (t["groups"] <= MOST_GROUPS))
 
     def _straight(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
-        lanes = self.machine.lanes
         size = max(a.dtype.bytes for a in (*self.problem.reads, *self.problem.writes))
-        v = [n for n in VECTORS if n == 1 or (n * size <= WIDEST_ACCESS and n * lanes // 2 < f)]
-        t = crossed(
-            {"v": np.array(v)},
-            {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
-            {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
-            {"rows": np.array([n for n in VECTORS if n == 1 or n < 2 * r])},
-            {"gk": np.array(VECTORS if has_parts(self.problem.computation) else (1,))},
-        )
-        if "bf" in fixed:
-            t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
-        if "bs" in fixed:
-            t["rows"] = -(-fixed["bs"] // t["gs"])
-        t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
-        t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
-        t["groups"] = t["gf"] * t["gs"] * t["gk"]
-        most = self.machine.max_groups if "bf" in fixed else MOST_GROUPS
-        fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
-        return select_tiles(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
+        return row_tiles(self.machine, size, f, r, fixed, VECTORS, VECTORS if has_parts(self.problem.computation) else (1,))
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))

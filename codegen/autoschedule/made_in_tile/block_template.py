@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from ....dsl import syntax
-from ...ir.limits import MOST_GROUPS, WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem, different_accesses
 from ..constraints import Named, Slot, lines_of_slots
 from ..gpu.cost import ResourceUse, TileTraffic
-from ..gpu.elementwise import AHEAD, SETUP, VECTORS
+from ..gpu.elementwise import AHEAD, SETUP, row_tiles
 from ..line_builders import tile_text
 from ..machine_model import MachineModel
-from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
+from ..tile_space import Tiles, ceil_div, useful_share, volume
 from .find_pairs import MadePair, pair_of
 
 ROWS = (1, 2, 4, 8, 16)  # rows: of a warp, one after another [tried; test_larger_tiles_make_less_of_a_rim]
@@ -56,27 +55,11 @@ class PairTemplate:
     # ------------------------------------------------------------ candidates
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
-        lanes = self.machine.lanes
         f = fixed.get("bf", max(s.get(self.fast, 1) for s in sizes))
         r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
         size = max(a.dtype.bytes for a in self.problem.writes)
-        v = [n for n in VECTORS if n == 1 or (n * size <= WIDEST_ACCESS and n * lanes // 2 < f)]
-        t = crossed(
-            {"v": np.array(v)},
-            {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
-            {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
-            {"rows": np.array([n for n in ROWS if n == 1 or n < 2 * r])},
-        )
-        if "bf" in fixed:
-            t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
-        if "bs" in fixed:
-            t["rows"] = -(-fixed["bs"] // t["gs"])
-        t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
-        t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
-        t["groups"] = t["gf"] * t["gs"]
-        t["wf"], t["ws"] = -(-t["bf"] // t["gf"]), -(-t["bs"] // t["gs"])
-        most = self.machine.max_groups if "bf" in fixed else MOST_GROUPS
-        return select_tiles(t, (t["groups"] <= most) & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
+        t = row_tiles(self.machine, size, f, r, fixed, ROWS, (1,))
+        return t | {"wf": -(-t["bf"] // t["gf"]), "ws": -(-t["bs"] // t["gs"])}
 
     def _tile(self, t: Tiles, sizes: Dict[str, Any]) -> dict[str, Any]:
         """The extents of the reader's axes in a block."""
