@@ -9,7 +9,7 @@ from ..dsl.op import Op
 from ..dsl.support.fast_replace import replace
 from .autoschedule.complete import complete
 from .ir.program import Program
-from .ir.schedule_tree import Leaf, Node, all_nodes
+from .ir.schedule_tree import Leaf, Node, Tile, all_nodes
 from .ir.tile_ir import Buffer, Launch, Units
 from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
@@ -17,8 +17,8 @@ from .lower.copies.unaligned_copies import unaligned_variant
 from .lower.leaves.match_instr import fragment_map
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
-from .lower.reductions.lower_carry import check_carry_tiles
-from .lower.shared_loops.lower_online import check_online_tiles
+from .lower.reductions.lower_carry import check_carry_tile
+from .lower.shared_loops.lower_online import check_online_tile
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace
@@ -131,8 +131,10 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
     focus = Focus(computations, ranges, outer, outer, views)
     body = low.lower(focus, tree)
     idle_pipelines(low, tree)
-    check_online_tiles(low, tree)
-    check_carry_tiles(low, tree)
+    if not any(extent.constant == 0 for w in low.computations for _, extent in w.extents):  # else lines may not be lowered
+        for tile in (x for x in all_nodes(tree) if isinstance(x, Tile)):
+            check_online_tile(low, tile)
+            check_carry_tile(low, tile)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl import syntax
+from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ..ir.schedule_tree import Axis, Fuse, Keep, Leaf, Materialise, Move, Node, Pipeline, Tile, Unroll
 
@@ -146,6 +147,12 @@ def _modifier(name: str, value: int | None) -> syntax.Modifier:
 def modifier(line: syntax.Line, name: str) -> syntax.Modifier | None:
     """The modifier of that name."""
     return next((m for m in getattr(line, "modifiers", ()) if m.name == name), None)
+
+
+def modifier_span(tile: Tile, name: str) -> Span | None:
+    """Where a line has that modifier; the line where it has none."""
+    m = modifier(tile.line, name) if tile.line is not None else None
+    return (m.span if m is not None else None) or tile.span
 
 
 def number_of(m: syntax.Modifier | None, default: int) -> int:

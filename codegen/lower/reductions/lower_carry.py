@@ -23,15 +23,14 @@ from typing import TYPE_CHECKING
 from ....dsl.errors.online import CarryMismatch
 from ....dsl.errors.schedule import NotYet, UnboundedTile
 from ....dsl.index.expr import Var, as_expr
-from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, neutral_value, with_loads
-from ...ir.schedule_tree import Fuse, Node, Tile, all_nodes, fragment_of
+from ...ir.schedule_tree import Fuse, Tile, fragment_of
 from ...ir.tile_ir import Stmt
 from ...ir.tile_visitors import with_buffers
 from ...plan.computations import Computation, Output
 from ...plan.derived_names import CarriedTotal, PreviousValue, TileTotal, buffer_name, tensor_of
-from ...schedule.build_tree import modifier
+from ...schedule.build_tree import modifier_span
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
@@ -50,7 +49,7 @@ def prefixes(low: Lowering, focus: Focus, tile: Tile) -> list[Prefix]:
     if not tile.carry or not tile.axes or tile.axes[0].index not in focus.ranges:
         return []
     (axis,) = tile.axes
-    span = carry_span(tile)
+    span = modifier_span(tile, "carry")
     found = [p for w in focus.computations if (p := prefix_of(w, axis.index, span)) is not None]
     if not found:
         return []
@@ -61,11 +60,6 @@ def prefixes(low: Lowering, focus: Focus, tile: Tile) -> list[Prefix]:
     rows = focus.ranges[axis.index]
     one = rows.trips(clamped(rows, axis.size)).constant
     return [] if one is not None and one <= 1 else found
-
-
-def carry_span(tile: Tile) -> Span | None:
-    m = modifier(tile.line, "carry") if tile.line is not None else None
-    return (m.span if m is not None else None) or tile.span
 
 
 @dataclass(frozen=True)
@@ -152,18 +146,15 @@ def _carried(low: Lowering, p: Prefix, row: str) -> _Carried:
 # ---------------------------------------------------------------- refusals
 
 
-def check_carry_tiles(low: Lowering, tree: Node) -> None:
-    """Raises CarryMismatch for a line whose word changes nothing. Of what has no elements, lines are not lowered."""
-    if any(extent.constant == 0 for w in low.computations for _, extent in w.extents):
-        return
-    for x in all_nodes(tree):
-        if isinstance(x, Tile) and x.carry and x.key not in low.ctx.carrying:
-            index = x.axes[0].index
-            raise CarryMismatch(
-                f"in this launch no reduction has more terms the larger `{index}` is",
-                carry_span(x),
-                help=f"{APART}, or say which terms there are: `sum(j where j <= {index})`",
-            )
+def check_carry_tile(low: Lowering, tile: Tile) -> None:
+    """Raises CarryMismatch for a line whose word changes nothing."""
+    if tile.carry and tile.key not in low.ctx.carrying:
+        index = tile.axes[0].index
+        raise CarryMismatch(
+            f"in this launch no reduction has more terms the larger `{index}` is",
+            modifier_span(tile, "carry"),
+            help=f"{APART}, or say which terms there are: `sum(j where j <= {index})`",
+        )
 
 
 def _is_whole(r: Range) -> bool:
@@ -176,14 +167,14 @@ def _check_in_order(focus: Focus, tile: Tile, found: list[Prefix]) -> None:
         if not _is_whole(focus.ranges[i]):
             raise NotYet(
                 f"a tile that carries has all of `{tile.axes[0].index}` and `{found[0].index}`, and a line above tiles `{i}`",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=f"write `carry` on the first tile of `{tile.axes[0].index}`, above those of `{found[0].index}`",
             )
     for w in (p.computation for p in found):
         if w.name in focus.open_accumulators:
             raise CarryMismatch(
                 f"`{w.result}` is kept above: all its rows are open around the loop, and a tile has rows of its own",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=f"write the line that keeps `{w.result}` below this one",
             )
 
@@ -197,14 +188,14 @@ def _check_own_terms(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix
             if w.name not in names and p.index in w.all_indices and not made_below:
                 raise NotYet(
                     f"`{w.result}` shares the loop of `{p.computation.result}`, and goes over all of `{p.index}`",
-                    carry_span(tile),
+                    modifier_span(tile, "carry"),
                     help=f"keep `{p.computation.result}` in a launch of its own, or {APART}",
                 )
         other = next((q for q in found if q.index == p.index and q.shift != p.shift), None)
         if other is not None:
             raise NotYet(
                 f"`{p.computation.result}` and `{other.computation.result}` have other terms of `{p.index}` in the same tile",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=f"keep one of them in a launch of its own, or {APART}",
             )
 
@@ -218,7 +209,7 @@ def _check_places(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix]) 
         if held is not None:
             raise NotYet(
                 f"`{tensor_of(held)}` is in registers, and each tile reads other elements of it",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=f"hold `{tensor_of(held)}` below this line, or in a memory that units share",
             )
         for x in tile.below.path():
@@ -234,7 +225,7 @@ def _check_places(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix]) 
         if fragment_of(owner_tree(low, tile.below, w)) is not None:
             raise NotYet(
                 f"`{w.result}` lies in registers as an instruction has it, and its total cannot yet",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=APART,
             )
         rows = replace(w, indices=tuple(i for i in w.indices if i != tile.axes[0].index))
@@ -242,6 +233,6 @@ def _check_places(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix]) 
             raise UnboundedTile(
                 f"a total of `{w.result}` for each of {' and '.join(f'`{i}`' for i in rows.indices)} goes on from tile to tile,"
                 " and their number is not known, or more than registers hold",
-                carry_span(tile),
+                modifier_span(tile, "carry"),
                 help=f"tile {' and '.join(f'`{i}`' for i in rows.indices)} above",
             )

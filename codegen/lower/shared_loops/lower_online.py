@@ -25,12 +25,12 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Part, Value, transform
 from ...ir.printer import show_value
-from ...ir.schedule_tree import Fuse, Keep, Leaf, Node, Tile, all_nodes, fragment_of
+from ...ir.schedule_tree import Fuse, Keep, Leaf, Node, Tile, fragment_of
 from ...ir.tile_ir import Stmt
 from ...ir.tile_visitors import with_buffers
 from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, buffer_name, result_of, tensor_of
-from ...schedule.build_tree import modifier
+from ...schedule.build_tree import modifier_span
 from ..leaves.fragment_fit import Digits, parts_over_lanes
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import fragment_below, owner_tree
@@ -51,7 +51,7 @@ def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, .
     if not tile.online or not tile.axes or tile.axes[0].index not in focus.ranges:
         return ()
     (axis,) = tile.axes
-    span = online_span(tile)
+    span = modifier_span(tile, "online")
     if any(isinstance(w, RunningUpdate) for w in focus.computations):
         raise OnlineMismatch(
             "an online tile stands above, and a pass has one loop", span, help="write `online` on one of the two lines"
@@ -74,11 +74,6 @@ def online_chain(low: Lowering, focus: Focus, tile: Tile) -> tuple[Dependence, .
     else:
         _check_keeps(focus, tile, chain)
     return chain
-
-
-def online_span(tile: Tile) -> Span | None:
-    m = modifier(tile.line, "online") if tile.line is not None else None
-    return (m.span if m is not None else None) or tile.span
 
 
 def members(chain: tuple[Dependence, ...]) -> list[Computation]:
@@ -114,7 +109,7 @@ def finished_later(
             raise CannotMeet(
                 f"`{tensor_of(w.result)}` reads results of the pass in the launch that makes parts of them, before they are"
                 " combined",
-                online_span(tile),
+                modifier_span(tile, "online"),
                 help="leave the `keep` out that holds them: it gets a launch of its own",
             )
     return later
@@ -132,7 +127,7 @@ def lower_online(
             raise UnboundedTile(
                 f"`{w.result}` is open around the tiles of `{tile.axes[0].index}`, and the number of its elements is not known,"
                 " or more than registers hold",
-                online_span(tile),
+                modifier_span(tile, "online"),
                 help=f"tile {' and '.join(f'`{i}`' for i in w.indices)} above, or keep `{w.result}` in another memory",
             )
         return lower_reduction(low, focus, w, tile)
@@ -209,18 +204,15 @@ def _with_registers(
     return focus, around
 
 
-def check_online_tiles(low: Lowering, tree: Node) -> None:
-    """Raises OnlineMismatch for a line whose word changes nothing. Of what has no elements, lines are not lowered."""
-    if any(extent.constant == 0 for w in low.computations for _, extent in w.extents):
-        return
-    for x in all_nodes(tree):
-        if isinstance(x, Tile) and x.online and x.key not in low.ctx.online:
-            index = x.axes[0].index
-            raise OnlineMismatch(
-                f"in this launch no reduction over `{index}` reads the result of another one over it",
-                online_span(x),
-                help="keep the result that others read above this line, as `keep m in register`, or leave `online` out",
-            )
+def check_online_tile(low: Lowering, tile: Tile) -> None:
+    """Raises OnlineMismatch for a line whose word changes nothing."""
+    if tile.online and tile.key not in low.ctx.online:
+        index = tile.axes[0].index
+        raise OnlineMismatch(
+            f"in this launch no reduction over `{index}` reads the result of another one over it",
+            modifier_span(tile, "online"),
+            help="keep the result that others read above this line, as `keep m in register`, or leave `online` out",
+        )
 
 
 def _shown(d: Dependence) -> str:
@@ -288,7 +280,7 @@ def _check_split(focus: Focus, tile: Tile, chain: tuple[Dependence, ...]) -> Non
         names = ", ".join(w.result for w in members(chain))
         raise OnlineMismatch(
             f"no line below has the loop of each part of `{index}`",
-            online_span(tile),
+            modifier_span(tile, "online"),
             help=f"write one, say `tile {index}: 64 online`, below the line that keeps {names}",
         )
 
@@ -320,12 +312,12 @@ def _check_running_only(low: Lowering, focus: Focus, tile: Tile, chain: tuple[De
                 raise NotComputed(
                     f"`{d.reduction.result}` reads `{name}` in the pass that computes `{d.statistic.result}`, and no line below"
                     " keeps it there",
-                    online_span(tile),
+                    modifier_span(tile, "online"),
                     help=f"write the `keep` of `{name}` below this line, or leave `online` out",
                 )
             if not all(x.name in inside for x in readers) or not outputs.isdisjoint(w.targets):
                 raise OnlineMismatch(
                     f"`{name}` is computed from a running value of `{d.statistic.result}`, and read outside of the pass",
-                    online_span(tile),
+                    modifier_span(tile, "online"),
                     help=APART,
                 )
