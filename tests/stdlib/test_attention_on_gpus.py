@@ -57,6 +57,24 @@ def test_right(name: str, device: str) -> None:
         assert verdict.ok, (sizes, verdict)
 
 
+@pytest.mark.parametrize("name", ["attention_exp2", "causal_attention_bf16", "grouped_attention_f16"])
+def test_values_cross_lanes_through_shared_memory(name: str) -> None:
+    """RDNA3: both halves of a wave read all of an operand, and each has half of a result."""
+    op = specialise(OPS[name], {"D": 24})
+    kernel = compile(library(), op=name, target="emulate:gfx1100", sizes={"D": 24})
+    lines = kernel.schedule
+    assert lines.count("compute with wmma_16x16x16") == 2
+    assert "keep o.left1 in shared" in lines
+    rng = np.random.default_rng(5)
+    for heads, rows, keys in ((1, 35, 41), (2, 130, 67), (1, 1, 1), (1, 0, 7), (0, 3, 3), (1, 3, 0)):
+        sizes = {"H": heads, "G": 3, "Q": min(rows, keys) if name.startswith("causal") else rows, "T": keys, "D": 24}
+        arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), False) for t in op.inputs]
+        (out,) = (poisoned(tuple(e.evaluate(sizes) for e in t.shape), t.dtype.numpy) for t in op.outputs)
+        kernel(*arrays, out=out, threads=2)
+        verdict = check(op, arrays, [out])
+        assert verdict.ok, (sizes, verdict)
+
+
 PASSES = [n for n in ATTENTIONS if n != "attention_backward"]
 
 

@@ -14,7 +14,7 @@ from andiron.dsl.device import Device, Instr
 from andiron.dsl.fragment import FragmentLayout
 
 from ..support.gpu.instr_kernels import registers
-from ..support.gpu.library_instrs import CDNA, NVIDIA, devices, family, instructions
+from ..support.gpu.library_instrs import CDNA, NVIDIA, RDNA, devices, family, instructions
 
 SHIM = Path(__file__).parents[1] / "support" / "gpu" / "simt_shim.h"
 WARP = """
@@ -55,17 +55,18 @@ template <int X, int Y> static void product(float (&c)[4], uint32_t (&a)[X], con
 }
 """
 WAVE = """
-#define __builtin_amdgcn_mbcnt_lo(mask, n) 0
+#define __builtin_amdgcn_mbcnt_lo(mask, n) threadIdx.x
 #define __builtin_amdgcn_mbcnt_hi(mask, n) threadIdx.x
 #define __builtin_amdgcn_ds_bpermute(at, x) permuted(at, x)
 #define __builtin_amdgcn_ballot_w64(x) ballot(x)
+#define __builtin_amdgcn_ballot_w32(x) ballot(x)
 static uint32_t permuted(int at, uint32_t x) {
     words[threadIdx.x] = x; __syncthreads(); x = words[at / 4]; __syncthreads(); return x;
 }
 static uint64_t ballot(bool x) {
     words[threadIdx.x] = x; __syncthreads();
     uint64_t found = 0;
-    for (int n = 0; n < 64; n++) found |= (uint64_t)words[n] << n;
+    for (int n = 0; n < LANES; n++) found |= (uint64_t)words[n] << n;
     __syncthreads(); return found;
 }
 template <int W> static void product(float (&c)[W], const uint32_t (&a)[2], uint32_t (&b)[2]) {
@@ -78,6 +79,20 @@ template <int W> static void product(float (&c)[W], const uint32_t (&a)[2], uint
             const int row = 8 * (r / 4) + 4 * (lane / m) + r % 4;
             const uint32_t x = of_a[row + there][k % 4 / 2], y = of_b[lane % m + there][k % 4 / 2];
             c[r] += widened(x >> half) * widened(y >> half);
+        }
+    __syncthreads();
+}
+static uint32_t of_wave[2][32][8];
+template <int N> static void product(float (&c)[8], const uint32_t (&a)[N], uint32_t (&b)[N]) {
+    memcpy(of_wave[0][threadIdx.x], a, sizeof a), memcpy(of_wave[1][threadIdx.x], b, sizeof b);
+    __syncthreads();
+    const int lane = threadIdx.x;
+    for (int r = 0; r < 8; r++)
+        for (int k = 0; k < 16; k++) {  // of 8 words a lane has all terms, of 4 one of two halves
+            const int half = N == 8 ? 0 : k / 8 * 16, w = N == 8 ? k / 2 : k % 8 / 2;
+            const int row = N == 8 ? 2 * r + lane / 16 : 8 * (lane / 16) + r;
+            const uint32_t x = of_wave[0][row + half][w], y = of_wave[1][lane % 16 + half][w];
+            c[r] += widened(x >> 16 * (k % 2)) * widened(y >> 16 * (k % 2));
         }
     __syncthreads();
 }
@@ -118,7 +133,7 @@ def library(device: Device, instr: Instr, folder: Path) -> ctypes.CDLL:
     return found
 
 
-@pytest.mark.parametrize("title", family("mma_where", "mfma_where"))
+@pytest.mark.parametrize("title", family("mma_where", "mfma_where", "wmma_where"))
 def test_text(title: str, tmp_path: Path) -> None:
     device, instr = instructions()[title]
     run, rng = library(device, instr, tmp_path), np.random.default_rng(3)
@@ -156,11 +171,11 @@ def test_text(title: str, tmp_path: Path) -> None:
 
 
 def test_every_device_with_products_of_halves_has_them() -> None:
-    for name in (*NVIDIA, *CDNA):
+    for name in (*NVIDIA, *CDNA, *RDNA):
         for i in devices()[name].instrs:
             if name in CDNA and prod(i.operands[0].shape) != 256:
                 continue  # older ones, and gfx950's own
-            if i.family in ("mma", "mfma") and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
+            if i.family in ("mma", "mfma", "wmma") and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
                 assert i.restricted is not None, i.name
                 assert i.restricted.restricts(i)
                 assert not i.restricts(i.restricted)

@@ -11,11 +11,12 @@
         tile d: 16 unroll
         compute with I
     tile t: 16 unroll
-    keep p in register                     the values of one call
+    keep p in register                     the values of one call; where they do not pass, `keep p in shared`
     compute with I
 
 PASSES           the instruction's result is its operand as it lies, or in another order of the keys (`term_order`), and rows of
                  both results lie alike.
+CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
@@ -33,15 +34,15 @@ from ....dsl.support.cached import cached_property
 from ....dsl.values import Load
 from ...lower.leaves.fragment_fit import projected
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.owner_tree import passing_pairs, same_rows
+from ...lower.leaves.owner_tree import pairs_with_rows_alike, passing_pairs, same_rows
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessProblem
 from ..constraints import Named
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
-from ..machine_model import block_machine
-from ..one_pass.find_pass import name_of, one_pass_of
+from ..machine_model import MachineModel, block_machine
+from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from ..tile_space import Tiles, round_up
 from .contraction_resources import STEP, SYNC
 from .cost import ResourceUse
@@ -57,11 +58,12 @@ GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
 class FragmentPass(PassModel):
     """A pass by one instruction (a `NestModel`).
 
-    `first`, `second`: how it computes the scores, and the product over the keys.
+    `first`, `second`: how it computes the scores, and the product over the keys. `passes`: PASSES, else CROSSES.
     """
 
     first: InstrMatch
     second: InstrMatch
+    passes: bool = True
 
     def __str__(self) -> str:
         return self.first.instr.name
@@ -87,6 +89,14 @@ class FragmentPass(PassModel):
                     s = best_staging(self.ctx, self.machine, mapping, a, int(min(KEYS[0], self.most[depth])), {})
                     out += [s] if s is not None else []
         return tuple(sorted(out, key=lambda s: self.row not in s.access.axes))
+
+    @cached_property
+    def crossing(self) -> StagedOperand | None:
+        """CROSSES: the values that the product reads, as they are staged."""
+        reads = [a for a in AccessProblem.of(self.product, self.ctx.dtypes).inner if self.is_made(a)]
+        if self.passes or len(reads) != 1:
+            return None
+        return best_staging(self.ctx, self.machine, _mapping(self.product, self.second), reads[0], self._whole, {})
 
     # ------------------------------------------------------------ candidates
 
@@ -130,7 +140,7 @@ class FragmentPass(PassModel):
             blocks=blocks,
             groups=groups,
             registers=self._registers(t),
-            staged=held_once + t["stages"] * held_each,
+            staged=held_once + t["stages"] * held_each + groups * self._crossing_bytes(t),
             pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
@@ -145,14 +155,26 @@ class FragmentPass(PassModel):
         )
 
     def _reads(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
-        """Of a warp and an iteration: instructions that read operands, and bytes of staging memory."""
+        """Of a warp and an iteration: instructions that read operands, and store what CROSSES, and bytes of staging memory."""
         own = {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
         fetch, read = 0.0, 0.0
         for s in self.staged:
             m = self.first if self.row in s.access.axes or self.inner in s.access.axes else self.second
             count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
             fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
+        if (c := self.crossing) is not None:
+            stored = t["wi"] * t["bt"] / self.machine.lanes  # one by one
+            count = np.ceil(t["wi"] / self.second.extent(self.row)) * np.ceil(t["bt"] / self.second.extent(self.found.key))
+            fetch, read = fetch + stored + count * c.reads, read + (stored + count * c.cycles) * self.machine.bank_bytes
         return fetch, read
+
+    def _crossing_bytes(self, t: Tiles) -> Any:
+        """CROSSES, of a warp: bytes of the values of a call."""
+        c = self.crossing
+        if c is None:
+            return 0
+        elements = t["wi"] * self._whole
+        return (elements + elements / (self._whole if c.inner == self.found.key else t["wi"]) * c.pad) * c.access.dtype.bytes
 
     def _staged_bytes(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
         """Of a block: bytes that are staged once, and in each iteration."""
@@ -172,10 +194,16 @@ class FragmentPass(PassModel):
         each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
         running = RUNNING * (1 if each is None else each.registers) * t["wi"] / self.first.extent(self.row)
         scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
-        size = max(a.access.dtype.bytes for a in self.staged) / word
+        size = max(a.access.dtype.bytes for a in self.staged) / word * self._copies
         first = 2 * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * self.first.extent(self.inner) * size
         second = t["wi"] * (scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
         return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + SPARE)
+
+    @cached_property
+    def _copies(self) -> float:
+        """Lanes that have the same element of an operand: two, where both halves of a wave read all of it."""
+        fragments = (fragment_map(m, name) for m in (self.first, self.second) for name, _ in m.operands)
+        return max(f.registers * f.lanes / prod(n for _, n, _ in f.maps) for f in fragments)
 
     # ------------------------------------------------------------ lines
 
@@ -190,8 +218,11 @@ class FragmentPass(PassModel):
         )
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
         out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
-        if found.values:
-            out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
+        crossing = self.crossing.access.tensor if self.crossing is not None else None
+        if stay := tuple(n for w in found.values if (n := name_of(w, found)) != crossing):
+            out.append(syntax.Keep(stay, kept))
+        if self.crossing is not None:
+            out.append(syntax.Keep((self.crossing.access.tensor,), machine.staging.name, modifiers=self.crossing.modifiers))
         return {"pass": (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))}
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
@@ -230,18 +261,29 @@ def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -
         return None
     if any(found.extents[i].interval[1] is None for i in (*scores.reduced, *found.features(product))):
         return None
-    ways = []
+    for passes in (True, False):
+        ways = _ways(ctx, machine, computations, found, passes)
+        best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
+        nest = FragmentPass(ctx, machine, found, *best, passes) if best is not None else None
+        if nest is not None and len(nest.staged) == 3 and (passes or nest.crossing is not None):
+            return nest
+    return None
+
+
+def _ways(
+    ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], found: OnePass, passes: bool
+) -> list[tuple[InstrMatch, InstrMatch]]:
+    """The best pair of matches of each instruction of groups, for the scores and for the product: PASSES, else CROSSES."""
+    scores, product = found.scores[0], found.products[0]
+    out = []
     for i in candidate_instrs(ctx.device):
         if i.level != machine.group.name or len(i.operands) != 3 or len(i.statement.indices) != 2:
             continue
-        pairs = [
-            (a, b)
-            for a, b in passing_pairs(
-                ctx.register, computations, scores, list(all_matches(i, scores)), list(all_matches(i, product))
-            )
-            if same_rows(a, b) and a.extent(found.rows[-1]) > 1
-        ]
-        ways += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
-    best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
-    nest = FragmentPass(ctx, machine, found, *best) if best is not None else None
-    return nest if nest is not None and len(nest.staged) == 3 else None
+        made, ways = list(all_matches(i, scores)), list(all_matches(i, product))
+        if passes:
+            every = [p for p in passing_pairs(ctx.register, computations, scores, made, ways) if same_rows(*p)]
+        else:
+            every = pairs_with_rows_alike(ctx.register, made, ways)
+        pairs = [(a, b) for a, b in every if a.extent(found.rows[-1]) > 1]
+        out += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
+    return out

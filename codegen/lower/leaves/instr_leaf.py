@@ -200,7 +200,7 @@ def _load(ctx: LoweringContext, focus: Focus, computation: Computation, d: _Dema
     def fill(f: Focus) -> list[Stmt]:
         coords = coordinates(ctx, f.with_view(name, view), name, ())
         over = tuple(i for i in computation.reduced if i in d.indices and f.ranges[i].bounds)
-        conds = edge_conds(f, over) if _reads_registers(f, d.value) else ()
+        conds = edge_conds(f, over) if _lacks_zeros(f, d.value) else ()
         return [Store(name, coords, mask_value(translate(ctx, f, d.value), conds))]
 
     def tiles(f: Focus, rest: list[str]) -> list[Stmt]:
@@ -313,13 +313,15 @@ def _first_held(focus: Focus, m: InstrMatch) -> Focus:
     return replace(focus, element=(ZERO, m.held.registers), fragment=m.held)
 
 
-def _reads_registers(focus: Focus, value: Value) -> bool:
-    return any(focus.views[ld.tensor].form == "path" for ld in loads(value))
+def _lacks_zeros(focus: Focus, value: Value) -> bool:
+    """Does it read what lines of this nest computed, in registers or in a memory, up to its edge?"""
+    views = (focus.views[ld.tensor] for ld in loads(value))
+    return any(v.form == "path" or not v.zero_padded for v in views)
 
 
 def _as_demanded(focus: Focus, value: Value, demands) -> Value:
-    """The value of a computation that reads operands where they were filled from registers (ZERO_PAST_THE_EDGE)."""
-    filled = (d for d in demands if d.view.form == "path" and d.view.owner is None and _reads_registers(focus, d.value))
+    """The value of a computation that reads operands where they were filled from what was computed (ZERO_PAST_THE_EDGE)."""
+    filled = (d for d in demands if d.view.form == "path" and d.view.owner is None and _lacks_zeros(focus, d.value))
     loaded = {d.value: d.view for d in filled}
 
     def step(v: Value) -> Value | None:

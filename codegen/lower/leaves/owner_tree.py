@@ -8,6 +8,9 @@ ORIENTED       an instruction may compute a product or its transposed. What a bl
                such ways one in which the rows of both results lie alike.
 IN_ORDER       where no result is an operand as it lies, the second product may take its terms in an order in which one is
                (`fit_in_order`).
+ROWS_ALIKE     where none is in any order, what is computed goes through a memory. What there is of each row in registers, as
+               maxima and sums, serves both products if rows of both results lie alike. Of such ways one is taken in which a
+               lane has the fewest rows: most of a row's elements are its own, so that units exchange little.
 """
 
 from __future__ import annotations
@@ -116,10 +119,19 @@ def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
             ways, elsewhere = _ways(low, x.below.leaf, w), _in_memories(low, x.below)
             pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
+            if not pairs and elsewhere and _has_statistics(low, maker):
+                pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
             if pairs:
                 a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
                 return {maker.name: a, w.name: b}
     return {}
+
+
+def _has_statistics(low: Lowering, maker: Computation) -> bool:
+    """Does another reduction of the launch, for each row, read what is computed?"""
+    own = {*maker.indices}
+    others = (w for w in low.computations if w is not maker and w.reduction is not None and set(w.indices) < own)
+    return any(not _reads(low, w).isdisjoint(maker.targets) for w in others)
 
 
 def _in_memories(low: Lowering, node: Node) -> frozenset[str]:
@@ -192,9 +204,23 @@ def _beyond(low: Lowering, m: InstrMatch) -> int:
 
 def same_rows(made: InstrMatch, m: InstrMatch) -> bool:
     """Whether what there is of each row, as maxima and sums, is where the rows of the second result are."""
+    rows = _rows(made, m)
+    return rows is not None and is_read_as_it_lies(rows, fragment_map(m, m.instr.statement.target))
+
+
+def _rows(made: InstrMatch, m: InstrMatch) -> FragmentMap | None:
+    """How the rows of the first result lie: its indices that the second has as well."""
     held, result = (fragment_map(x, x.instr.statement.target) for x in (made, m))
-    rows = projected(held, frozenset(i for i, _, _ in held.maps if result.of(i)))
-    return rows is not None and is_read_as_it_lies(rows, result)
+    return projected(held, frozenset(i for i, _, _ in held.maps if result.of(i)))
+
+
+def pairs_with_rows_alike(
+    register: Callable[[str], bool], made: Sequence[InstrMatch], ways: Sequence[InstrMatch]
+) -> list[tuple[InstrMatch, InstrMatch]]:
+    """ROWS_ALIKE: the pairs, of ways to compute the first product and the second."""
+    held = [m for m in made if register(m.instr.operand(m.instr.statement.target).memory)]
+    found = [(rows.registers, (a, b)) for a, b in product(held, ways) if same_rows(a, b) and (rows := _rows(a, b)) is not None]
+    return [pair for count, pair in found if count == min(n for n, _ in found)]
 
 
 def fragment_here(views: Mapping[str, View], computation: Computation) -> FragmentMap | None:

@@ -46,6 +46,9 @@ schedule s for {op} where D <= 32:
     tile t: 16
     compute with {instr}
 """
+CROSSING = PASS.replace(
+    "    keep p in register\n    tile t: 16\n", "    keep p in register\n    tile t: 16\n    keep o.left1 in shared\n"
+)
 PRODUCT = """
 schedule s for {op}:
     tile i: 32, k: 16 -> block
@@ -62,13 +65,18 @@ CASES = {
     "causal on Turing": ("causal_attention_f16", PASS, "sm_75", {"instr": "mma_m16n8k8_f16", "k": 8}),
     "causal on CDNA": ("causal_attention_f16", PASS, "gfx942", {"instr": "mfma_16x16x16_f16", "k": 16}),
     "a window on CDNA": ("windowed", PASS, "gfx90a", {"instr": "mfma_16x16x16_bf16", "k": 16}),
+    "causal on RDNA4": ("causal_attention_f16", PASS, "gfx1201", {"instr": "wmma_16x16x16_f16", "k": 16}),
+    "causal through shared memory": ("causal_attention_f16", CROSSING, "gfx1100", {"instr": "wmma_16x16x16_f16", "k": 16}),
+    "a window through shared memory": ("windowed", CROSSING, "gfx1100", {"instr": "wmma_16x16x16_bf16", "k": 16}),
     "a window": ("windowed", PASS, "sm_80", {"instr": "mma_m16n8k16_bf16", "k": 16}),
     "a triangle": ("triangle", PRODUCT, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 16, "tile": 32}),
     "tiles shorter than calls": ("triangle", PRODUCT, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 8, "tile": 24}),
     "not linear": ("blocks", PRODUCT, "sm_80", {"instr": "mma_m16n8k16_f16", "k": 16, "tile": 32}),
 }
+OF_A_PASS = ((1, 5, 40, 9), (2, 40, 40, 32), (1, 33, 35, 7), (1, 1, 1, 1), (1, 0, 3, 4), (1, 33, 70, 17), (1, 64, 64, 16))
 SIZES = {
-    PASS: ((1, 5, 40, 9), (2, 40, 40, 32), (1, 33, 35, 7), (1, 1, 1, 1), (1, 0, 3, 4), (1, 33, 70, 17), (1, 64, 64, 16)),
+    PASS: OF_A_PASS,
+    CROSSING: OF_A_PASS,
     PRODUCT: ((37, 41, 9), (64, 64, 16), (1, 1, 1), (3, 0, 2), (0, 4, 3), (20, 70, 17)),
 }
 
