@@ -1,7 +1,8 @@
-"""Beside Triton, without a GPU: the machine code of twelve problems for sm_80, by counts and by the cycle model.
+"""Beside Triton, without a GPU: the machine code of twelve problems for sm_80 or attentions, by counts and the cycle model.
 
     pip install triton 'andiron[cuda-tools]'
     python benchmarks/beside_triton.py
+    python benchmarks/beside_triton.py --attention
     python benchmarks/beside_triton.py --only gemm_f16 --all  # with each configuration of Triton's
 
 Ours is the default schedule. Triton's is the fastest of a few usual configurations, by the same model (`triton_kernels.py`).
@@ -33,7 +34,7 @@ from andiron.runtime.machine_code.sass_classes import sass_class
 from andiron.runtime.machine_code.sm_figures import SmFigures
 from block_time import block_time
 from cycle_model import macs
-from triton_problems import PROBLEMS, Problem, constants, grid
+from triton_problems import ATTENTIONS, PROBLEMS, Problem, constants, grid
 
 DEVICE = "sm_80"
 TARGET = f"cuda:{DEVICE}"
@@ -77,6 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="problems whose name contains this")
     parser.add_argument("--all", action="store_true", help="each configuration of Triton's, not only the fastest")
+    parser.add_argument("--attention", action="store_true", help="attentions in place of the twelve")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     if find_spec("triton") is None:
@@ -93,7 +95,7 @@ def main() -> None:
     )
     every: list[Measured] = []
     good = 0
-    chosen = [p for p in PROBLEMS if args.only in p.name]
+    chosen = [p for p in (ATTENTIONS if args.attention else PROBLEMS) if args.only in p.name]
     for problem in chosen:
         mine = ours(problem)
         theirs = sorted(of_triton(problem), key=lambda m: (m.seconds, m.near))

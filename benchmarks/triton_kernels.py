@@ -1,8 +1,8 @@
 """The problems of `beside_triton.py` in Triton, as its tutorials write them, with all sizes fixed.
 
-Products are tutorial 3, rows of softmax tutorial 2, rows of layernorm tutorial 5 without what it keeps for the gradient. For
-convolutions and transposes it has none: these are the usual implicit product, and a tile that is turned. Sizes divide, so
-nothing is masked but the rim of a convolution.
+Products are tutorial 3, rows of softmax tutorial 2, rows of layernorm tutorial 5 without what it keeps for the gradient,
+attention tutorial 6 without a mask and without what it keeps. For convolutions and transposes it has none: these are the usual
+implicit product, and a tile that is turned. Sizes divide, so nothing is masked but the rim of a convolution.
 """
 
 from __future__ import annotations
@@ -64,6 +64,33 @@ def convolution(x, f, y, H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: t
         acc = tl.dot(tile, tl.load(at_f), acc)
         at_f += BK
     tl.store(y + m[:, None] * O + n[None, :], acc.to(y.dtype.element_ty))
+
+
+@triton.jit
+def attention(q, k, v, o, H: tl.constexpr, Q: tl.constexpr, T: tl.constexpr, SCALE: tl.constexpr, BM: tl.constexpr,
+              BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    """Rows of one head by all of its keys; a head has `BN` features, and is a row of programs."""
+    head = tl.program_id(0) // (Q // BM)
+    m = tl.program_id(0) % (Q // BM) * BM + tl.arange(0, BM)
+    d = tl.arange(0, BN)
+    t = tl.arange(0, BK)
+    rows = tl.load(q + head * Q * BN + m[:, None] * BN + d[None, :])
+    at_k = k + head * T * BN + t[None, :] * BN + d[:, None]
+    at_v = v + head * T * BN + t[:, None] * BN + d[None, :]
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, T // BK):
+        scores = tl.dot(rows, tl.load(at_k))
+        higher = tl.maximum(top, tl.max(scores, 1) * SCALE)  # SCALE has the logarithm of e
+        p = tl.exp2(scores * SCALE - higher[:, None])
+        less = tl.exp2(top - higher)
+        total = total * less + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), tl.load(at_v), acc * less[:, None])
+        top = higher
+        at_k += BK * BN
+        at_v += BK * BN
+    tl.store(o + head * Q * BN + m[:, None] * BN + d[None, :], (acc / total[:, None]).to(tl.float16))
 
 
 @triton.jit

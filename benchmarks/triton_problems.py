@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import e, log2, prod
 from typing import Any
 
 _POINTERS = {"f32": "*fp32", "f16": "*fp16", "bf16": "*bf16", "i8": "*i8", "i32": "*i32"}
@@ -100,6 +100,18 @@ def _convolution(name: str, size: int, channels: int, configurations: tuple[Conf
     )  # fmt: skip
 
 
+def _attention(op: str, features: int) -> Problem:
+    heads, rows = 64, 2048
+    sizes = {"H": heads, "Q": rows, "T": rows}
+    tiles = ((128, 4, 32), (128, 4, 64), (128, 8, 64), (128, 8, 128), (64, 4, 32), (64, 4, 64))
+    configurations = tuple(Configuration(w, stages, bm, features, bk) for bm, w, bk in tiles for stages in (2, 3, 4))
+    return Problem(
+        f"{op} {features}", "attention", op, sizes | {"D": features}, "attention", {x: "*fp16" for x in "qkvo"},
+        sizes | {"SCALE": features**-0.5 * log2(e)}, (heads * rows, features), _F16,
+        8 * heads * rows * features, configurations,
+    )  # fmt: skip
+
+
 def _rows(op: str, types: Mapping[str, str], fixed: Mapping[str, int], configurations: tuple[Configuration, ...]) -> Problem:
     n = 4096
     module = "tensor" if op == "transpose" else "norm"
@@ -131,3 +143,5 @@ PROBLEMS = [
     _rows("transpose", _X_TO_Y, {"M": 4096, "N": 4096}, tuple(
         _C(w, rows=m, columns=n) for w, m, n in ((4, 32, 32), (4, 64, 32), (4, 64, 64), (8, 64, 64)))),
 ]  # fmt: skip
+# In rows of 64 heads; `exp2` is what the tutorial computes.
+ATTENTIONS = [_attention(op, features) for features in (64, 128) for op in ("attention", "attention_exp2")]
