@@ -37,6 +37,9 @@ from .elementwise import SETUP
 from .resident_rows import CACHE_SHARE, GROUPS, MOST_REGISTERS, OTHERS, bytes_of_place, fits_registers, repeated_inputs
 from .split_reductions import PARTS, has_parts, parts_of, with_splits
 
+# instructions: for the partial sum of each warp of a row, a load and an addition, in every lane [measured: triton-2026-11;
+# test_partial_sums_of_warps_are_two_instructions_each]
+PARTIAL_SUM = 2
 TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried; test_first_candidates]
 
 
@@ -177,7 +180,7 @@ class RowTemplate:
                     path = path + chunks * t["v"] * groups * lanes * a.path(self.fast, machine.home.transaction or 32)
                     flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * unrolled)
             if p.reduced:
-                combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
+                combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + PARTIAL_SUM * t["gr"], 0)
         staged = self._staged(t)
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
         return ResourceUse(

@@ -106,3 +106,17 @@ def test_reading_again_is_free_where_resident_rows_fit_the_cache() -> None:
     many, few = asked.dram_bytes
     assert few == pytest.approx(once, rel=1e-3)
     assert many == pytest.approx(1.5 * once, rel=1e-3)
+
+
+def test_partial_sums_of_warps_are_two_instructions_each() -> None:
+    """Each lane loads and adds the sum of each warp, for both reductions. The memory bounds four and eight warps alike, so that
+    this decides."""
+    device, op = library().device("sm_80"), op_of("layernorm", dict(M=4096, N=4096))
+    ctx, works = context_of(op, device), launches_of(op, device, ())[0][0]
+    ((env, sizes),) = sample_sizes(ctx, works)
+    nest = next(x for x in applicable_nests(ctx, works) if isinstance(x, RowTemplate) and x.one_pass)
+    t = {"v": [4, 4, 4], "gr": [2, 4, 8], "rows": [1, 1, 1], "turns": [1, 1, 1], "part": [0, 0, 0]}
+    asked = nest.demand({x: np.array(n, float) for x, n in t.items()}, sizes | nest.problem.sizes(env))
+    two, four, eight = asked.issue - 2 * 2 * np.array(t["gr"])
+    assert two - four == 2 * (four - eight)  # what is left is as much as the elements of a lane
+    assert "tile j: 4 every 512 -> thread" in compiled("layernorm", "sm_80", dict(M=4096, N=4096)).schedule
