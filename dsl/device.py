@@ -50,7 +50,8 @@ class Memory:
 
     capacity in bytes per instance (None: unbounded), bandwidth in bytes/s over the device, banks = (count, bytes),
     transaction in bytes. For register: capacity per unit of `level`; `registers` how many and of how many bytes; `spill` how
-    many bytes of memory a unit of the level above has for registers that a compiler spills.
+    many bytes of memory a unit of the level above has for registers that a compiler spills. `slices`: equal parts of it; each
+    serves its own units of the level below alone, those whose numbers leave the same remainder.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Memory:
     reserve: int = 0
     registers: tuple[int, int] | None = None
     spill: int | None = None
+    slices: int = 1
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

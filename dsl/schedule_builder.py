@@ -35,6 +35,7 @@ _LAST = (
     "order",
     "raster",
     "arrange",
+    "within",
     "pad",
     "swizzle",
     "layout",
@@ -66,6 +67,7 @@ class Schedule:
     order     "n, m", or a list
     raster    a number of tiles, as 8
     arrange   `{"u": {"m": "u/2"}}`
+    within    a memory, as "l2"
     pad       a number of elements, as 4
     swizzle   True, or sizes
     layout    `["k", "m"]`, or `{"panels": {"n": 16}}`
@@ -344,8 +346,8 @@ def _modifier(name: str, value: Any) -> str:
             return f" arrange {unit}: {', '.join(f'{i} = {_value(i, e)}' for i, e in maps.items())}"
         case "with_":
             return f" with {_word(name, value)}"
-        case "by":
-            return f" by {_word(name, value)}"
+        case "by" | "within":
+            return f" {name} {_word(name, value)}"
     return f" {name} {_size(name, value)}"
 
 

@@ -220,6 +220,7 @@ class Modifier(Node):
     order         words: index names, outermost first
     raster        values: (width,)
     arrange       words: (unit name,); maps: (index, expression of the unit) pairs
+    within        words: (memory,)
     pad           values: (elements,)
     swizzle       values: () or (bits,) or (bits, elements of a chunk)
     layout        `layout (k, m)` has values (k, m), outermost first, each an expression of indices;

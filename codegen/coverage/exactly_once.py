@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from ...dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ...dsl.index.prove import Assumptions
 from ..plan.computations import plain_var
+from .constant_digits import with_constant_digits
 from .prove_coverage import Prover, fused_pair, unproven_conditions
-from .symbolic_domain import Domain, function_of, with_constant_digits
+from .symbolic_domain import Domain, function_of
 
 
 def exactly_once(element: Sequence[Expr], facts: Iterable[Expr], writers: Sequence[Domain], prover: Prover) -> bool:

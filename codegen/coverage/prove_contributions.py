@@ -25,10 +25,11 @@ from ..ir.tile_ir import AllReduce, Contribution, For, Launch, Let
 from ..plan.computations import plain_var
 from .accesses import Access, BufferAccesses, Guard, Step, different
 from .accumulators import Accumulator, accumulators, chosen, contribution_of, copied, copied_from, guarded, masks, neutral_mask
+from .constant_digits import with_constant_digits
 from .exactly_once import exactly_once, undetermined
 from .prove_coverage import Prover, any_element, is_covered, unproven_conditions
 from .scopes import Scope, scope_with
-from .symbolic_domain import BegunDomain, LaunchDomains, NotSymbolic, with_constant_digits
+from .symbolic_domain import BegunDomain, LaunchDomains, NotSymbolic
 
 
 def unproven_results(

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from ...dsl.index.expr import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, xor
 from ...dsl.index.prove import Assumptions, always, without_isl
 from ..plan.computations import plain_var
-from .symbolic_domain import Domain, NotSymbolic, function_of, with_constant_digits
+from .constant_digits import with_constant_digits
+from .symbolic_domain import Domain, NotSymbolic, function_of
 
 _EXACT = 8  # questions: to isl, for one program [limit]
 

@@ -15,10 +15,11 @@ from ..ir.program import Program
 from ..ir.tile_ir import Buffer, For, Launch, Let, Units
 from ..plan.computations import plain_var
 from .accesses import WRITE, Access, BufferAccesses, Guard, different
+from .constant_digits import with_constant_digits
 from .exactly_once import undetermined
 from .prove_coverage import Prover, any_element, is_covered
 from .scopes import Order, Scope, apart_units, order_of, scope_of
-from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic, with_constant_digits
+from .symbolic_domain import BegunDomain, Domain, LaunchDomains, NotSymbolic
 
 
 def are_reads_proven(program: Program, domains: LaunchDomains, of: BufferAccesses, prover: Prover) -> bool:

@@ -1,20 +1,21 @@
 """The points of an access as conditions over variables of which each can be chosen freely: the digits of units and loops.
 
 DIGITS     `x / D` and `x % D` of one variable x are two variables that have all pairs of values, if D divides the extent of x.
-           By numbers, x has a digit for each of several divisors, each of which divides the next.
+           By numbers: `constant_digits`.
 DEALT OUT  a loop that begins at the number of a unit, with the number of units as its step, has each iteration in one unit. The
            unit follows from the iteration.
 TURNED     a variable that the coordinates fall with, as where the last tile has the first number, counts from its end
 RASTER     rows of tiles that are walked together: the tile of a number, in bands of G rows, where the last may have fewer
+SLICES     the place of a unit in the order of slices (`slice_order`) has all values that the unit has
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from ...dsl.index.expr import ZERO, Atom, Expr, Fn, Var, as_expr
+from ...dsl.index.expr import ZERO, Expr, Fn, Var, as_expr
+from ..algebra.slice_order import slice_order
 from ..ir.tile_ir import PIECE, For, Launch, Let, goes_on_in_next_row
 from ..plan.computations import plain_var
 from .accesses import Access, Guard, Step
@@ -57,10 +58,11 @@ class NotSymbolic(Exception):
 
 @dataclass
 class DigitTable:
-    """The digits of variables by expressions (DIGITS, RASTER), which the domains of one question share.
+    """The digits of variables by expressions (DIGITS, RASTER, SLICES), which the domains of one question share.
 
     extents  variables that have all values from 0 on below this
-    digits   variable -> quotient, remainder, and what the variable is of them; None by RASTER
+    digits   variable -> quotient, remainder, and what the variable is of them; None by RASTER.
+             By SLICES one variable is both
     """
 
     extents: dict[Var, Expr | None] = field(default_factory=dict)
@@ -99,6 +101,23 @@ class DigitTable:
         high, low = Var(f"{x.name}/", 0, x.hi), Var(f"{x.name}%", 0, x.hi)
         self.extents |= {high: count, low: by}
         return high, low
+
+    def in_slice_order(self, e: Expr) -> Var | None:
+        """The place of a unit, where the expression is that (SLICES)."""
+        for atom, _ in e.terms:
+            if not isinstance(atom, Fn) or atom.kind != "div" or (slices := atom.args[1].constant) is None:
+                continue
+            x = plain_var(atom.args[0])
+            extent = self.extents.get(x) if x is not None else None
+            if x is None or extent is None or slice_order(as_expr(x), extent, slices) != e:
+                continue
+            if x not in self.digits:
+                place = Var(f"{x.name}~", 0, x.hi)
+                self.extents[place] = extent
+                self.digits[x] = place, place, None
+            place, other, value = self.digits[x]
+            return place if place == other and value is None else None
+        return None
 
     def raster(self, row: Expr, column: Expr) -> tuple[Var, Var] | None:
         """The row and the column of a tile, where these two expressions are that (RASTER)."""
@@ -288,7 +307,7 @@ class _State:
 
     def let(self, s: Let, table: DigitTable) -> None:
         value = self.value(s.value)
-        digit = table.digit(value)
+        digit = table.digit(value) or table.in_slice_order(value)
         for atom, c in value.terms if digit is None else ():
             if c < 0 and type(atom) is Fn and (falling := table.digit(Expr(((atom, 1),)))) is not None:  # TURNED
                 value += c * (falling - Expr(((atom, 1),)))
@@ -340,46 +359,3 @@ def _piece(a: Access, own: bool) -> list[tuple[int, Var, int]]:
     if not inside and any(goes_on_in_next_row(a.coords, d, shape[d]) for d in range(1, len(shape))):
         raise NotSymbolic
     return [(-1, Var(name, 0, a.extent - 1), a.extent)]
-
-
-def with_constant_digits(d: Domain) -> Domain:
-    """With digits by numbers in place of free variables (DIGITS)."""
-    divisors: dict[Var, set[int]] = {}
-    for e in d.exprs:
-        for atom, _ in e.terms:
-            _divisors(atom, d.free, divisors)
-    for x, by in divisors.items():
-        chain = [1, *sorted(by)]
-        if any(b % a for a, b in pairwise(chain)):
-            raise NotSymbolic
-        value, digits = ZERO, {}
-        for n, a in enumerate(chain):
-            last = n == len(chain) - 1
-            high = (None if x.hi is None else x.hi // a) if last else chain[n + 1] // a - 1
-            digit = Var(f"{x.name}.{n}", 0, high)
-            value, digits[digit] = value + a * digit, ZERO
-        default = d.free[x]
-        if default != ZERO:
-            raise NotSymbolic
-        d = d.subs({x: value})
-        d.free |= digits
-        d.conds += [c for v in digits for c in (as_expr(v), *([] if v.hi is None else [v.hi - v]))]
-    return d
-
-
-def _divisors(atom: Atom, free: Mapping[Var, Expr], found: dict[Var, set[int]]) -> None:
-    if not isinstance(atom, Fn):
-        return
-    by = atom.args[1].constant if atom.kind in ("div", "mod") else None
-    inner, scale = atom.args[0], 1
-    f = function_of(inner)
-    while by is not None and f is not None and f.kind == "div" and f.args[1].constant:
-        inner, scale = f.args[0], scale * f.args[1].constant
-        f = function_of(inner)
-    x = plain_var(inner)
-    if by is not None and x is not None and x in free:
-        found.setdefault(x, set()).update({scale, scale * by} - {1})
-        return
-    for a in atom.args:
-        for inner_atom, _ in a.terms:
-            _divisors(inner_atom, free, found)

@@ -109,6 +109,7 @@ class Tile(Step):
     split    `by`: how units combine their parts of a reduction
     arrange  the tile of a unit from its number
     raster   rows of tiles that are walked together
+    within   a memory in each of whose slices units have neighbouring tiles
     online   reductions read each other's running values in the loop
     carry    totals of what one tile adds go on to the next
     equal_trips   all units make the same number of iterations, those with fewer tiles too
@@ -122,6 +123,7 @@ class Tile(Step):
     split: str | None = None
     arrange: syntax.Modifier | None = None
     raster: int | None = None
+    within: str | None = None
     online: bool = False
     carry: bool = False
     equal_trips: bool = False
@@ -133,7 +135,7 @@ class Tile(Step):
     @property
     def is_plain(self) -> bool:
         """Without modifiers."""
-        modifiers = (self.unroll, self.pipeline, self.split, self.arrange, self.raster)
+        modifiers = (self.unroll, self.pipeline, self.split, self.arrange, self.raster, self.within)
         return not any(m is not None for m in modifiers) and not (self.peel or self.online or self.carry)
 
 

@@ -51,7 +51,7 @@ def _tile(line: syntax.Tile, below: Node) -> Tile:
     if order is not None:
         rank = {w: n for n, w in enumerate(order.words)}
         axes.sort(key=lambda a: rank.get(a.index, len(rank)))
-    unroll, by, raster = modifier(line, "unroll"), modifier(line, "by"), modifier(line, "raster")
+    unroll, by, raster, within = (modifier(line, x) for x in ("unroll", "by", "raster", "within"))
     return Tile(
         axes=tuple(axes),
         level=line.level,
@@ -61,6 +61,7 @@ def _tile(line: syntax.Tile, below: Node) -> Tile:
         split=by.words[0] if by else None,
         arrange=modifier(line, "arrange"),
         raster=number_of(raster, 1) if raster else None,
+        within=within.words[0] if within else None,
         online=modifier(line, "online") is not None,
         carry=modifier(line, "carry") is not None,
         line=line,
@@ -105,8 +106,9 @@ def _line(x: Node) -> syntax.Line:
             split = [syntax.Modifier("by", words=(x.split,))] if x.split else []
             arrange = [x.arrange] if x.arrange else []
             raster = [_modifier("raster", x.raster)] if x.raster is not None else []
+            within = [syntax.Modifier("within", words=(x.within,))] if x.within is not None else []
             words = [syntax.Modifier(word) for word, has in (("online", x.online), ("carry", x.carry), ("peel", x.peel)) if has]
-            modifiers = (*unroll, *words, *_pipeline(x.pipeline), *split, *arrange, *raster)
+            modifiers = (*unroll, *words, *_pipeline(x.pipeline), *split, *arrange, *raster, *within)
             return syntax.Tile(axes, x.level, modifiers)
         case Fuse():
             return syntax.Fuse(x.indices, x.name)

@@ -21,6 +21,7 @@ from ...dsl.errors.schedule import (
     MisplacedModifier,
     ModifierArgument,
     NotYet,
+    UnknownMemoryInSchedule,
 )
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
@@ -205,9 +206,26 @@ class _Lines:
                 self.add(MisplacedModifier(f"`raster` does not apply to `{line.level}`", raster.span or line.span, help=help))
             elif len(line.axes) < 2:
                 self.add(ModifierArgument("`raster` needs two indices", raster.span or line.span, help="leave it out"))
+        self.within(line)
         arrange = modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)
+
+    def within(self, line: syntax.Tile) -> None:
+        m = modifier(line, "within")
+        if m is None or line.level is None or not self.known(line.level):
+            return
+        span = m.span or line.span
+        memory = next((x for x in self.device.memories if x.name == m.words[0]), None)
+        if memory is None:
+            help = did_you_mean(m.words[0], [x.name for x in self.device.memories if x.slices > 1])
+            self.add(UnknownMemoryInSchedule(f"`{self.device.name}` has no memory `{m.words[0]}`", span, help=help))
+        elif self.device.level(line.level).units != "open":
+            help = "it orders units that the device starts one after another"
+            self.add(MisplacedModifier(f"`within` does not apply to `{line.level}`", span, help=help))
+        elif memory.slices == 1:
+            message = f"`{memory.name}` has no slices on `{self.device.name}`: all units of `{line.level}` share it"
+            self.add(ModifierArgument(message, span, help="leave it out"))
 
     def online(self, line: syntax.Tile, reduced: set[str]) -> None:
         m = modifier(line, "online")

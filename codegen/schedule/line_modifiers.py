@@ -46,7 +46,7 @@ _STORES = "leave it out: the units that hold the elements store them"
 _BELOW = "write it on the tile in the block that distributes the reduction"
 
 LOOP_TILE = _kind("tile", "loop tiles", "unroll vector pipeline order peel online carry")
-UNIT_TILE = _kind("tile", "tiles that go to units", "vector order raster arrange by online")
+UNIT_TILE = _kind("tile", "tiles that go to units", "vector order raster arrange within by online")
 # `by producer` and `by consumer` are words of all copies, and refused as not lowered yet. `vector` of copies and results gets a
 # note (`complete`): accesses are as wide as addresses allow.
 COPY = _kind("move", "a copy", "layout pad swizzle pipeline with as by vector", False)

@@ -77,8 +77,7 @@ atomic`: sums, maxima and minima of 32 and 64 bits; an earlier launch sets the n
 Reductions over INDEX share one pass, also where one reads the result of another. A statistic (`top`, the maximum) has a running
 value. A sum that depends on it (`total`) reads the value after the elements of the tile. Before that, its partial result is
 multiplied by a correction, since the value has changed: `exp(top~ - top)`, where `top~` is the value before. The correction is
-derived. It exists where a new value of the statistic scales all that is added alike. Otherwise the line is refused with the
-reason.
+derived. It exists where a new value of the statistic scales all that is added alike. Otherwise the line is refused.
 
 The accumulators are open around the loop, so the lines that keep them are above. What depends on a running value, as the
 exponentials of an attention, is kept below, if it is kept. Rows of which no element counts (their maximum is -inf) have the
@@ -137,16 +136,15 @@ chunks, as coalesced and conflict-free accesses need.
         """
 Says where a result or an intermediate lives while the focus lasts.
 
-For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus closes.
-Pointwise statements that follow the reduction are computed at the write-back (`H` and `Y` below are computed together). The
-tiles below determine how a tensor in registers is spread over units. The block, if there is one, schedules the write-back.
-`with` names an instruction that stores registers. It is used for whole vectors, where addresses are aligned for it and the
-tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual. `by shuffle`
-states that units below combine their parts of the reduction: within a subgroup by exchanging registers, then through a memory
-that they share. If the block moves
-the tensor to another memory first, results go there, not sums: they may be narrower. (Then the epilogue is computed before the
-move, but tensors as large as the result are read after it.) If no line of the block has a level, and none is `compute`, the
-stores from there are distributed over the units, as those of a copy.
+For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus
+closes. Pointwise statements that follow the reduction are computed at the write-back (`H` and `Y` below are computed
+together). The tiles below determine how a tensor in registers is spread over units. The block, if there is one, schedules the
+write-back. `with` names an instruction that stores registers. It is used for whole vectors, where addresses are aligned for it
+and the tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual.
+`by shuffle` states that units below combine their parts of the reduction: in a subgroup by exchanging registers, then through
+a memory that they share. If the block moves the tensor to another memory first, results go there, not sums: they may be
+narrower. (Then the epilogue is computed before the move, but tensors as large as the result are read after it.) If no line of
+the block has a level, and none is `compute`, the stores from there are distributed over the units, as those of a copy.
 
 A second `keep` of the same accumulator, below and in a memory nearer to the units, keeps a tile of it: `keep C in l1`, tiles,
 then `keep C in register`. The tile is loaded from there, accumulates, and is stored there again.
@@ -218,8 +216,7 @@ memory. It is short for `layout (n/16, k, n % 16)`.
         "pad, swizzle",
         "move TENSOR -> MEMORY pad ELEMENTS\nmove TENSOR -> MEMORY swizzle [(BITS[, ELEMENTS])]",
         """
-`pad` makes rows of the copy longer than necessary, `swizzle` permutes them by an exclusive or. Both spread columns over banks,
-or cache sets.
+`pad` makes rows of the copy longer, `swizzle` permutes them by an exclusive or. Both spread columns over banks, or cache sets.
 
 `swizzle` alone permutes chunks of 16 bytes, as many as fill all banks once, or as a row has. `swizzle (3, 4)` states it: `2^3`
 chunks of 4 elements change places, by the number of the row. The best chunk is the part that a lane reads at once. If fewer
@@ -338,13 +335,24 @@ badly. Every unit must get a tile of its own.
         """
 The order of tiles at a level whose units start one after another. By default the last of the line's indices runs fastest.
 `raster` walks bands of ROWS tiles of the index before it, column by column. Units that run at one time then read fewer
-different rows and columns, so the cache that they share has more hits. The last band may have fewer rows. Results do not
-change.
+rows and columns, so the cache that they share has more hits. The last band may have fewer rows. Results do not change.
 """,
         "gemm",
         "tile m: 32, n: 32 -> block raster 4\nkeep C in register\ntile m: 4, n: 8 -> thread\ntile k: 1\ncompute",
         "tile m: 32",
         "simt",
+    ),
+    Statement(
+        "within",
+        "tile INDEX: SIZE, ... -> LEVEL within MEMORY",
+        """
+Where the device distributes units round robin to the slices of a memory (the caches of dies), each slice gets a run of tiles in
+the order that `raster` gives. Else neighbours are in different slices. The first line onto a level may have it.
+""",
+        "gemm",
+        "tile m: 64, n: 64 -> block raster 4 within l2\nkeep C in register\ntile m: 4, n: 8 -> thread\ntile k: 1\ncompute",
+        "tile m: 64",
+        "gfx942",
     ),
     Statement(
         "param",
@@ -390,8 +398,3 @@ strategy blocks(i, rows):
     tile i: rows -> core
     tile n: 16
 """
-NOT_YET = {
-    "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
-    "nonzeros(...)": "tiles of the stored elements of a sparse tensor",
-    "budget, share": "tensors larger than the device; several ops in one launch",
-}

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statement_reference import NOT_YET, SAMPLES, STATEMENTS, Statement
+from andiron.codegen.schedule.statement_reference import SAMPLES, STATEMENTS, Statement
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
 
 from .page import DOCS, MADE, TESTS
+
+NOT_YET = {
+    "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
+    "nonzeros(...)": "tiles of the stored elements of a sparse tensor",
+    "budget, share": "tensors larger than the device; several ops in one launch",
+}
 
 
 def example_text(s: Statement) -> str:

@@ -140,6 +140,8 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
                 _once(found, name, whole_number(q, "B", f.span), f)
             case ("banks", Quantity(count=int() as count) as q):
                 _once(found, "banks", (_count(q, f.span), whole_number(replace(q, count=None), "B", f.span, 1)), f)
+            case ("slices", Quantity() as q):
+                _once(found, "slices", whole_number(q, "", f.span, 1), f)
             case ("in", str(backing)):
                 _once(found, "backing", backing, f)
             case _:
@@ -243,6 +245,7 @@ _MEMORY_FORMS = {
     "transaction": "transaction 64 B",
     "reserve": "reserve 1 KiB",
     "spill": "spill 64 KiB",
+    "slices": "slices 8",
     "in": "in dram",
 }
 

@@ -68,8 +68,9 @@ class BadFact(UserError):
     """A fact at a place where it has no meaning.
 
     Levels have `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`. Memories have a
-    capacity, a bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers and `spill B`.
-    Instructions have `cost`, `latency`, `error N ulp`, `align` and `least` of an operand, and `await group` or `await counter`.
+    capacity, a bandwidth, `banks N x B`, `transaction B`, `reserve B`, `slices N`, `in MEMORY`, `N x B` registers and
+    `spill B`. Instructions have `cost`, `latency`, `error N ulp`, `align` and `least` of an operand, and `await group` or
+    `await counter`.
     """
 
     id = "bad-fact"

@@ -337,9 +337,9 @@ class BadOrder(UserError):
 class MisplacedModifier(UserError):
     """A modifier on a line that it does not apply to.
 
-    `pipeline` belongs to moves and loops, `raster` and `arrange` to distributed tiles, `unroll`, `peel`, `online`, `carry` to
-    loops, `vector` to tiles, copies and leaves, `layout`, `pad` and `swizzle` to tensors in a memory, `by` to split reductions,
-    `with` to copies and stored results. `keep T in dram:` with a block is a launch: only its block says how T is computed.
+    `pipeline` belongs to moves and loops, `raster`, `arrange` and `within` to distributed tiles, `unroll`, `peel`, `online`,
+    `carry` to loops, `vector` to tiles, copies and leaves, `layout`, `pad`, `swizzle` to tensors in a memory, `by` to split
+    reductions, `with` to copies and stored results. Of `keep T in dram:` with a block only the block says how T is computed.
     """
 
     id = "schedule-modifier"

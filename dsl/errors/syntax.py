@@ -121,7 +121,8 @@ class UnknownModifier(Malformed):
     id = "unknown-modifier"
     message = "{found} is no modifier"
     way = (
-        "modifiers are unroll, vector, pipeline, order, raster, arrange, pad, swizzle, layout, peel, online, carry, by and with"
+        "modifiers are unroll, vector, pipeline, order, raster, arrange, within, pad, swizzle, layout, peel, online, carry, by "
+        "and with"
     )
 
 

@@ -169,6 +169,7 @@ class ScheduleRules(TreeRules):
 
     multicast = order
     by = order
+    within = order
 
     def arrange(self, c: Parts) -> s.Modifier:
         keyword, unit, *maps = c

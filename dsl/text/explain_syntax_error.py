@@ -66,6 +66,7 @@ _MODIFIERS = (
     "order",
     "raster",
     "arrange",
+    "within",
     "pad",
     "swizzle",
     "layout",

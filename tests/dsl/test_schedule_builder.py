@@ -66,6 +66,7 @@ def test_it_compiles_and_runs():
         (lambda s: s.tile(k=32, pipeline=4, through=True), "tile k: 32 pipeline 4 through"),
         (lambda s: s.tile(m=4, to="thread", arrange={"u": {"m": "u/2 % 8"}}), "tile m: 4 -> thread arrange u: m = u/2 % 8"),
         (lambda s: s.tile(k=8, to="lane", by="shuffle"), "tile k: 8 -> lane by shuffle"),
+        (lambda s: s.tile(m=8, n=8, to="block", within="l2"), "tile m: 8, n: 8 -> block within l2"),
         (lambda s: s.move("A", "shared", swizzle=True, with_="cp_async"), "move A -> shared swizzle with cp_async"),
         (lambda s: s.move("A", "shared", layout=["k", "m"], pad=4), "move A -> shared layout (k, m) pad 4"),
         (lambda s: s.move("I", "shared", view=["m", "k"], swizzle=[3, 3]), "move I as (m, k) -> shared swizzle(3, 3)"),
@@ -97,7 +98,7 @@ def test_there_is_a_method_for_every_statement():
 
 MODIFIERS = [
     "unroll", "vector", "pipeline", "order", "raster", "arrange", "pad", "swizzle", "layout", "by", "with", "peel", "online",
-    "carry",
+    "carry", "within",
 ]  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def test_no_text_gets_in_by_a_name(wrong):
         *[lambda s, n=n: s.tile(m=2, unroll=n) for n in (-1, 0, 2.5)],
         *[lambda s, w=w: s.tile(**w) for w in ({"m": 2, "to": 3}, {"sizes": 3}, {"sizes": {3: 4}}, {"m": 2, "peel": 3})],
         *[lambda s, w=w: s.tile(m=2, arrange=w) for w in ("u", {}, {"u": "m"}, {"u": {"m": 2.5}}, {3: {"m": "u"}})],
-        *[lambda s, w=w: s.tile(m=2, **{w: True}) for w in ("vector", "pipeline", "raster", "order", "by")],
+        *[lambda s, w=w: s.tile(m=2, **{w: True}) for w in ("vector", "pipeline", "raster", "order", "by", "within")],
         *[lambda s, w=w: s.move("A", "l2", layout=w) for w in ({"panels": 3}, {}, {"panels": {"m": 0}}, [2.5], True)],
         *[lambda s, w=w: s.move("A", "l2", **w) for w in ({"pad": 0}, {"swizzle": [3, 2.5]}, {"with_": 3}, {"by": 3})],
         *[lambda s, v=v: s.move("A", view=v) for v in (2.5, "qk", ["q", 3])],

@@ -51,7 +51,7 @@ def _gpu(rng: Random, name: str) -> str:
     )
     lines.append(f"memory global of grid: 900 GB/s, transaction {rng.choice((4, 16, 32, 64))} B")
     if rng.random() < 0.3:
-        lines.append("memory l2 of grid: 4 MiB, in global")
+        lines.append("memory l2 of grid: 4 MiB, in global" + (f", slices {width % 5}" if width % 5 else ""))
     if rng.random() < 0.85:
         lines.append(f"memory shared of block: {rng.choice((2, 16, 48))} KiB, banks {rng.choice((16, 32, 24))} x 4 B")
     if warps and rng.random() < 0.2:

@@ -20,7 +20,7 @@ from .wide.ops import random_wide_op, with_conditions
 from .wide.products import product_schedule, product_sizes, random_product
 
 CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512")
-GPUS = ("sm_80", "sm_90a", "gfx90a", "gfx1100")
+GPUS = ("sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100")
 DEVICES = {"native": CPUS, "emulate": GPUS}  # elsewhere: all
 POINTS = 2500
 KINDS = ("schedule", "op", "device")

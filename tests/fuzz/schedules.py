@@ -162,8 +162,11 @@ class Writer:
         spot.split |= {i for i in mine if i in self.facts.reduced}
         if shaped:
             spot.units[own.name] = spot.units.get(own.name, 1) * prod(max(1, c) for c in counts)
-        spot.level = level
+        first, spot.level = level != spot.level, level
         text = "tile " + ", ".join(axes) + f" -> {own.name}" + self.unit_modifiers(spot, own, mine, counts, last, main)
+        sliced = [m.name for m in self.device.memories if m.slices > 1]
+        if sliced and own.units == "open" and (first or self.maybe(self.wild)) and "within" not in text and self.maybe(0.3):
+            text += f" within {rng.choice(sliced)}"
         return [*lines, Line(text)]
 
     def unit_modifiers(self, spot: Spot, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
@@ -187,7 +190,7 @@ class Writer:
         if self.maybe(0.08):
             out += self.vector(last)
         if self.maybe(self.wild / 4):
-            out.append(rng.choice(("peel", "unroll", "pipeline 2", "persistent", "multicast m")))
+            out.append(rng.choice(("peel", "unroll", "pipeline 2", "persistent", "multicast m", "within l2")))
         return "".join(" " + x for x in out)
 
     # ------------------------------------------------------------ keep, move

@@ -11,9 +11,10 @@ from .execute import Outcome
 from .model import Apply, Binary, Domain, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, reads, walk
 
 _MODIFIERS = re.compile(
-    r" (?:unroll(?: \d+| auto)?|peel|persistent|online|carry|through|vector \d+|raster \d+|pad \d+|pipeline \d+(?: through)?"
-    r"|order [\w., ]+?(?=$|:| by| unroll| peel| vector| pipeline)|arrange u: .*$|swizzle(?: \([\d, ]+\))?|layout \(.*?\)"
-    r"|layout panels\(.*?\)|as \([\w, ]+\)|by \w+|with \w+|every \d+|in \w+(?=:?$)|multicast \w+)",
+    r" (?:unroll(?: \d+| auto)?|peel|persistent|online|carry|through|vector \d+|raster \d+|within \w+|pad \d+"
+    r"|pipeline \d+(?: through)?|order [\w., ]+?(?=$|:| by| unroll| peel| vector| pipeline| within)|arrange u: .*$"
+    r"|swizzle(?: \([\d, ]+\))?|layout \(.*?\)|layout panels\(.*?\)|as \([\w, ]+\)|by \w+|with \w+|every \d+"
+    r"|in \w+(?=:?$)|multicast \w+)",
 )
 _NUMBER = re.compile(r"(?<![\w.])\d+\b")
 _ATTEMPTS = 1200

@@ -36,6 +36,7 @@ SAID = {
     "order": r" order ",
     "arrange": r" arrange ",
     "raster": r" raster \d",
+    "within": r" within l2",
     "fuse": r"^    fuse ",
     "swizzle": r" swizzle",
     "pad": r" pad \d",

@@ -71,7 +71,7 @@ def delinearize(
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
         digits.append(UnitDigit(a.index, levels, e, strides[n], count, nested=nested))
-        step = RangeStep(e, count, tile.level, (levels, strides[n], count, arrange, raster, a.index in turned))
+        step = RangeStep(e, count, tile.level, (levels, strides[n], count, arrange, raster, tile.within, a.index in turned))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:

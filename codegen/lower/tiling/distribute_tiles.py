@@ -2,6 +2,8 @@
 
 UNITS_OF_LEVEL   open levels have as many units as there are tiles, shaped ones as many as the main nest needs (`count_units`);
                  other nests loop or idle. Tiles are distributed cyclically over the units of finite levels.
+SLICES           `within`: neighbouring tiles go to units of one slice. All digits are those of the unit's place in that order,
+                 so the first line onto a level says it.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
+from ....dsl.errors.schedule import MisplacedModifier, RegisterMismatch, TooManyUnits, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
+from ...algebra.slice_order import slice_order
+from ...ir.limits import INT_END
 from ...ir.schedule_tree import Axis, Fuse, Node, Tile, Unroll
 from ...ir.tile_ir import For, If, Let, Stmt
 from ...plan.derived_names import tensor_of
+from ...schedule.build_tree import modifier_span
 from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
@@ -70,6 +75,18 @@ def distribute_tiles(low: Lowering, focus: Focus, tile: Tile, axes: list[Axis]) 
         return _replicated(low, focus, tile, axes)
     number, available = ctx.number(levels)
     number = number if in_hand is None else in_hand
+    if tile.within is not None:
+        if in_hand is not None:
+            help = f"write it on the first line onto `{level}`"
+            raise MisplacedModifier(
+                "`within` orders all units, and a line above distributes them", modifier_span(tile, "within"), help=help
+            )
+        slices, units = ctx.device.memory(tile.within).slices, ctx.units[level]
+        if units.constant is None or units.constant > slices:
+            most = units.interval[1]
+            place = Var(ctx.fresh("place"), 0, min(INT_END if most is None else most, INT_END) - 1)  # launchers allow no more
+            let = Let(place, slice_order(number, units, slices), extent=units)
+            return [let, *_distributed(low, focus, tile, axes, counts, later, as_expr(place), levels)]
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, tile)
         if in_hand is not None:

@@ -47,6 +47,11 @@ class MutationSpace:
         return tuple(m.name for m in self.device.memories[1:])
 
     @cached_property
+    def sliced(self) -> tuple[str, ...]:
+        """Memories that have slices, in which tiles may be neighbours."""
+        return tuple(m.name for m in self.device.memories if m.slices > 1)
+
+    @cached_property
     def registers(self) -> frozenset[str]:
         """The memories of the innermost level."""
         return frozenset(m.name for m in self.device.memories if m.level == self.device.levels[-1].name)

@@ -83,6 +83,8 @@ def _modifiers(name: str, line: syntax.Line, space: MutationSpace) -> list[synta
         out += [syntax.Modifier(name, words=(word,)) for word in _WORDS[name]]
     if name == "with" and not isinstance(line, syntax.Compute):
         out += [syntax.Modifier(name, words=(word,)) for word in space.copies]
+    if name == "within":
+        out += [syntax.Modifier(name, words=(word,)) for word in space.sliced]
     if name == "order" and isinstance(line, syntax.Tile) and len(line.axes) > 1:
         indices = [a.index for a in line.axes]
         out += [syntax.Modifier(name, words=(*indices[n:], *indices[:n])) for n in range(1, len(indices))]

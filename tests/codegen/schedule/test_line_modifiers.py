@@ -33,6 +33,7 @@ PLACES = {
         "unroll",
     ),
     "blocks": ("gemm", "sm_80", f"tile m: 32, n: 32, k: 64 -> block @ / keep C in register / {TILE}", "by workspace"),
+    "blocks of slices": ("gemm", "gfx942", f"{BLOCK} @ / keep C in register / {TILE}", ""),
     "threads": ("rows", "sm_80", "tile i: 1 -> block / keep Y in register / tile j: 64 / tile j: 2 -> thread @", "by shuffle"),
     "warps": ("rows", "sm_80", "tile i: 1 -> block / keep Y in register / tile j: 64 / tile j: 32 -> warp @", ""),
     "threads of a copy": (
@@ -113,6 +114,7 @@ MODIFIERS = (
     "pipeline 2",
     "peel",
     "raster 2",
+    "within l2",
     "pad 4",
     "swizzle",
     "swizzle (1, 2)",

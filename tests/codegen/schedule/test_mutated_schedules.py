@@ -90,7 +90,7 @@ MODIFIERS = [
         "pad 3",
     ),
     *("swizzle", "swizzle(9)", "layout (k, m)", "layout (m)", "layout panels(m: 5)", "peel", "by shuffle", "by workspace"),
-    *("by atomic", "with ldmatrix", "with cp_async", "with fma", "every 3", "as (m, k)"),
+    *("by atomic", "within l2", "within shared", "with ldmatrix", "with cp_async", "with fma", "every 3", "as (m, k)"),
 ]
 LINES = [
     *("fuse m, n as mn", "fuse m, k as m", "inline e", "keep C in shared", "keep C in l2", "move A -> register"),
@@ -127,7 +127,9 @@ def mutated(rng: random.Random, text: str) -> str:
                 margin = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
                 lines.insert(at, margin + rng.choice(LINES))
             case 5:
-                lines[at] = re.sub(r" (pipeline|unroll|vector|pad|swizzle|order|layout|with|raster|by)\b.*$", "", lines[at])
+                lines[at] = re.sub(
+                    r" (pipeline|unroll|vector|pad|swizzle|order|layout|with|raster|within|by)\b.*$", "", lines[at]
+                )
             case _:
                 words = list(WORDS.finditer(lines[at]))[1:]
                 if words:

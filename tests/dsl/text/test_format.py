@@ -247,6 +247,7 @@ modifiers = st.lists(
         modifier("order", words=tuples(plain, 1)),
         modifier("multicast", words=tuples(plain, 1)),
         modifier("by", words=st.tuples(plain)),
+        modifier("within", words=st.tuples(plain)),
         modifier("with", words=st.tuples(plain)),
         modifier("with", values=st.just((s.Auto(),))),
         modifier("arrange", words=st.tuples(plain), maps=maps),

@@ -50,7 +50,7 @@ class WideWriter(Writer):
         rng = self.rng
         out = super().unit_modifiers(spot, own, mine, counts, last, main)
         if "arrange" not in out and all(counts) and self.maybe(0.2) and not any("." in i for i in mine):
-            out = re.sub(r" (order [\w, ]+?|raster \d+)(?= by| vector|$)", "", out)
+            out = re.sub(r" (order [\w, ]+?|raster \d+)(?= by| vector| within|$)", "", out)
             out += f" arrange u: {self.arranged(mine, counts)}"
         elif len(mine) == 2 and own.units == "open" and "raster" not in out and "order" not in out and self.maybe(0.1):
             out += " raster " + rng.choice(("2", "3", "auto"))
