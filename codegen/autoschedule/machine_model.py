@@ -65,6 +65,11 @@ class MachineModel:
 
     # ------------------------------------------------------------ counts
 
+    @property
+    def slices(self) -> int:
+        """Of the cache that all blocks share: each serves its own."""
+        return self.cache.slices if self.cache is not None else 1
+
     @cached_property
     def lanes(self) -> int:
         return self.lane.width or 1

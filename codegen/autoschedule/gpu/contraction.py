@@ -35,6 +35,7 @@ from ...lower.lowering_context import LoweringContext
 from ...lower.spec import Focus
 from ...schedule.build_tree import schedule_tree
 from ..access_model import AccessModel, AccessProblem
+from ..block_order.waves import block_order, raster_rows, wave_of
 from ..constraints import Named, Slot, lines_of_slots
 from ..instr_mappings import InstrMapping
 from ..line_builders import modifier, tiled
@@ -46,7 +47,6 @@ from .contraction_resources import (
     contraction_resources,
     contraction_traffic,
     operand_buffers,
-    raster_rows,
 )
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
@@ -313,10 +313,11 @@ class ContractionTemplate:
         """The schedule lines of a candidate."""
         machine, mp, staged = self.machine, self.mapping, self.staged(at["bk"])
         tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
-        rows = int(raster_rows(at, tiles_m, tiles_n, machine.units * 2))
+        rows = int(raster_rows(at, tiles_m, tiles_n, wave_of(machine)))
+        blocks = volume(sizes.get(x, 1) for x in mp.batch) * tiles_m * tiles_n
         loads = self._loads(staged, at["sets"])
         modifiers = {
-            "outer": modifier("raster", rows) if rows > 1 else (),
+            "outer": block_order(machine, mp.computation, rows, int(blocks)),
             "split": modifier("by", words=("workspace",)),
             "k": modifier("pipeline", at["stages"]) if at["stages"] > 1 else (),
             "inner": self._inner_modifiers(at),

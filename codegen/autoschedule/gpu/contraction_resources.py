@@ -11,6 +11,7 @@ import numpy as np
 
 from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
+from ..block_order.waves import Waves
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .computed_operands import elements_read, operations_in_fragments
 from .cost import ResourceUse, TileTraffic
@@ -313,38 +314,22 @@ def _issued(nest: ContractionTemplate) -> float:
 def _far(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any], w: BlockWalk) -> Any:
     """Bytes of operands that reach the outermost memory: a wave of tiles shares its rows and columns.
 
-    All of them may fit the cache; otherwise each is read again for every wave with other rows (or columns).
+    All of them may fit the cache, or a slice of it; otherwise each is read again for every wave with other rows (or columns).
     """
-    cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
-    made = dict(nest.materialised)
+    machine, made = nest.machine, dict(nest.materialised)
+    cache = (machine.cache.capacity or 0) / machine.slices if machine.cache else 0
     total = {
         a.tensor: sum(x.dtype.bytes * x.footprint(sizes) for x in (made[a.tensor].sources if a.tensor in made else (a,)))
         for a in nest.original_problem.reads
     }
     some = sum(total.values()) > 0.75 * cache
     large = {a.tensor: some & (total[a.tensor] > 0.5 * cache) for a in nest.inputs}
-    if not any(np.any(x) for x in large.values()):
+    if machine.slices == 1 and not any(np.any(x) for x in large.values()):
         return sum(total[a.tensor] for a in nest.inputs)
-    wave = nest.machine.units * 2
-    rows, wave = raster_rows(t, w.tiles_m, w.tiles_n, wave), np.minimum(w.blocks, wave)
-    high = np.where(rows > 1, np.minimum(w.tiles_m, rows), np.maximum(1, np.floor(wave / w.tiles_n)))
-    wide = np.minimum(w.tiles_n, np.maximum(1, np.floor(wave / high)))
-    far: Any = 0.0
-    for a in nest.inputs:
-        again: Any = 1.0
-        if nest.mapping.n not in a.axes:
-            again = w.tiles_n / wide
-        elif nest.mapping.m not in a.axes:
-            again = np.maximum(1, w.tiles_m / high)
-        far = far + total[a.tensor] * np.where(large[a.tensor], again, 1.0)
-    return far
-
-
-def raster_rows(t: Mapping[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
-    """The height of a band of tiles, so that a wave of blocks reads an about square part; 1: no band is needed."""
-    rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
-    flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]
-    return np.where(flat & (tiles_m * tiles_n > wave), np.minimum(rows, tiles_m), 1)
+    waves = Waves(machine, t, w.tiles_m, w.tiles_n, w.blocks)
+    return sum(
+        total[a.tensor] * waves.reads(large[a.tensor], nest.mapping.m in a.axes, nest.mapping.n in a.axes) for a in nest.inputs
+    )
 
 
 # ---------------------------------------------------------------- bytes that lanes request

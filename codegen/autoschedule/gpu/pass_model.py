@@ -2,6 +2,8 @@
 
 SPLIT   where rows are too few for the units of a device, blocks have parts of the keys, and a second launch combines them:
         `tile t: 512 -> block online by workspace`, below the tile of the rows.
+HEADS   blocks of one head read the same keys, so they belong into one slice of the cache. Where later rows have more keys, as
+        by a causal domain, a slice gets whole heads only: else the longest rows would be those of one slice.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import numpy as np
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import LoweringContext
+from ...lower.tiling.delinearize import longer_later
 from ...plan.computations import Computation
 from ...schedule.build_tree import constant_size
 from ...schedule.build_tree import modifier as modifier_of
 from ..access_model import AccessModel, AccessProblem, operations
+from ..block_order.waves import within_slices
 from ..constraints import Slot
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
@@ -228,14 +232,23 @@ class PassModel:
         stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
         combined = (*modifier("online"), *modifier("by", words=("workspace",)))
         part = [tile_text((found.key, at["part"]), level=self.machine.outer.name, modifiers=combined)] if at.get("part") else []
+        dealt = ((i, at["bi"] if i == self.row else 1) for i in found.rows)
         return [
-            tile_text(*((i, at["bi"] if i == self.row else 1) for i in found.rows), level=self.machine.outer.name),
+            tile_text(*dealt, level=self.machine.outer.name, modifiers=self._block_order),
             *part,
             syntax.Keep(tuple(name_of(w, found) for w in every), self.machine.register.name),
             *(line for s, line in staged if self.row in s.access.axes),
             tile_text((found.key, keys), modifiers=(*modifier("online"), *stages)),
             *(line for s, line in staged if self.row not in s.access.axes),
         ]
+
+    @cached_property
+    def _block_order(self) -> tuple[syntax.Modifier, ...]:
+        """HEADS"""
+        found = self.found
+        heads = prod((found.extents[i].constant or 0 for i in found.rows[:-1]), start=1)
+        even = not longer_later(found.every, self.row) or (heads > 0 and heads % self.machine.slices == 0)
+        return within_slices(self.machine) if even and len(found.rows) > 1 else ()
 
     def written(self, n: Mapping[str, Any]) -> Any:
         """Bytes of the results."""

@@ -1,0 +1,1 @@
+"""The order in which blocks take tiles, for the cache that they share."""
