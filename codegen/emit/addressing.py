@@ -32,7 +32,9 @@ def _pointed(ctx: EmissionContext, buffer: Buffer, e: Expr) -> tuple[str, Sequen
     if not terms:
         return base, late
     const = "const " if buffer.kind == "input" else ""
-    pointer, rest = ctx.text.pointer(base, f"{const}{ctx.element(storage(buffer.dtype), False)}*", terms)
+    ctype = f"{const}{ctx.element(storage(buffer.dtype), False)}*"
+    near = buffer.memory != ctx.program.device.memories[0].name  # addresses of the outermost memory take more registers
+    pointer, rest = ctx.text.pointer(base, ctype, terms, arrays=near)
     return pointer, [*rest, *late]
 
 

@@ -18,7 +18,7 @@ from .c.c_text import printable
 from .c.c_tree import Block, Comment, Declaration, Directive, ExprStatement, Statement
 from .c.c_tree import For as CFor
 from .c.c_tree import If as CIf
-from .c.text_builder import Around, TextScope, join_short, with_else
+from .c.text_builder import Around, TextScope, UnrolledLoop, join_short, with_else
 from .c.unrolling import constant_trips, unroll_factor
 from .cpu.lane_reduction import all_reduce
 from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
@@ -144,7 +144,9 @@ class StatementPrinter:
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
         copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
         self._repeats *= copies
-        with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var, repeats=True):
+        plain = copies > 1 and start.constant == 0 and step.constant == 1
+        unrolled = UnrolledLoop(s.var, copies, directive) if plain and directive is not None else None
+        with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var, repeats=True, unrolled=unrolled):
             self.block(s.body)
         self._repeats //= copies
         ctx.loops.pop()

@@ -4,12 +4,15 @@ A scope begins where variables get values: the launch itself, a loop body, a nam
 variables are declared at its top, once, however deep the access that needs them: HOIST_TO_OWNER. That keeps inner loops
 free of index arithmetic and gives compilers plain strided accesses. A named value that a loop does not change is named before
 it, so that pointers made of it are, too: BEFORE_LOOPS. It goes no further out, where it would take a register for longer.
+Of a loop that compilers unroll wholly, pointers that depend on its variable are an array before the loops around it that do
+not change them, one for each iteration: ARRAYS. Compilers keep the parts of a swizzled address and add them up in each turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var
@@ -18,19 +21,32 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.support.memoised import memoised
 from ...name_mangling import NameSupply, stem
 from .c_text import line_of
-from .c_tree import Assign, Block, Declaration, ExprStatement, For, If, Statement
+from .c_tree import Assign, Block, Declaration, Directive, ExprStatement, For, If, Statement
 from .index_printer import IndexPrinter
 
 _S = TypeVar("_S", bound=Statement)
 MOST_SHORT = 100  # characters: of an `if` or a loop in one line, without its indentation [limit]
+# pointers: of an array, a register each, as many as a swizzle has places for [tried: triton-2026-11;
+# test_swizzled_pointers_of_an_unrolled_loop_stand_before_the_loops_around_it]
+MOST_POINTERS = 8
 
 Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
 
+@dataclass(frozen=True)
+class UnrolledLoop:
+    """A loop that compilers unroll wholly, from 0 in steps of 1; `directive` tells them to."""
+
+    var: Var
+    turns: int
+    directive: Directive
+
+
 class TextScope:
-    def __init__(self, tag: str, repeats: bool = False) -> None:
+    def __init__(self, tag: str, repeats: bool = False, unrolled: UnrolledLoop | None = None) -> None:
         self.tag = tag  # names the pointers declared here
         self.repeats = repeats  # the body of a loop of the program; BEFORE_LOOPS
+        self.unrolled = unrolled  # which loop, if it is unrolled; ARRAYS
         self.decls: list[Statement] = []
         self.body: list[Statement] = []
         self.pointers: dict[tuple[str, tuple], str] = {}  # by what is added to which
@@ -92,9 +108,9 @@ class SourceText:
         self.temps += 1
         return f"t{self.temps}"
 
-    def begin(self, tag: str = "", *variables: Var, repeats: bool = False) -> int:
+    def begin(self, tag: str = "", *variables: Var, repeats: bool = False, unrolled: UnrolledLoop | None = None) -> int:
         """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
-        self.scopes.append(TextScope(tag, repeats))
+        self.scopes.append(TextScope(tag, repeats, unrolled))
         if variables:
             again = not self._named.keys().isdisjoint(variables)
             for v in variables:
@@ -122,11 +138,16 @@ class SourceText:
 
     @contextmanager
     def block(
-        self, around: Callable[[], Around] = lambda: Block, tag: str = "", *variables: Var, repeats: bool = False
+        self,
+        around: Callable[[], Around] = lambda: Block,
+        tag: str = "",
+        *variables: Var,
+        repeats: bool = False,
+        unrolled: UnrolledLoop | None = None,
     ) -> Iterator[None]:
         """A statement around the statements that are added inside; `around` is asked for it when the variables have names."""
         saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
-        outer = self.begin(tag, *variables, repeats=repeats)
+        outer = self.begin(tag, *variables, repeats=repeats, unrolled=unrolled)
         made, span = around(), self.span
         yield
         self.end(outer + 1)
@@ -194,9 +215,11 @@ class SourceText:
 
     # ------------------------------------------------------------ pointers
 
-    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
+    def pointer(
+        self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]], arrays: bool = False
+    ) -> tuple[str, list[tuple[Atom, int]]]:
         """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
-        known. A plain multiple of one variable is left as the rest, for the index."""
+        known. A plain multiple of one variable is left as the rest, for the index. `arrays`: pointers may be in one."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
         here, risky = len(self.scopes) - 1, False
         for term in terms:
@@ -212,22 +235,63 @@ class SourceText:
                 by_depth[depth].append(term)
             else:
                 by_depth[depth] = [term]
-        deepest = max(by_depth)
-        last = by_depth[deepest]
+        name = self._of_array(base, ctype, by_depth) if arrays and not risky else base
+        deepest = max(by_depth, default=0)
+        last = by_depth.get(deepest, [])
         rest = by_depth.pop(deepest) if len(last) == 1 and type(last[0][0]) is Var else []
-        name = base
         for depth in sorted(by_depth):
-            part = tuple(by_depth[depth])
-            scope = self.scopes[depth]
-            found = scope.pointers.get((name, part))
-            if found is None:
-                found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
-                made = self.here(Declaration(ctype, found, self._plus(name, part)))
-                # a scope that is still only declarations may grow; a risky part stands right before its use
-                (scope.body if risky and depth == here else scope.decls).append(made)
-                scope.pointers[name, part] = found
-            name = found
+            name = self._declared(base, ctype, depth, name, tuple(by_depth[depth]), risky and depth == here)
         return name, rest
+
+    def _declared(
+        self, base: str, ctype: str, depth: int, name: str, part: tuple[tuple[Atom, int], ...], late: bool = False
+    ) -> str:
+        """`name + part`, declared in a scope."""
+        scope = self.scopes[depth]
+        found = scope.pointers.get((name, part))
+        if found is None:
+            found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
+            made = self.here(Declaration(ctype, found, self._plus(name, part)))
+            # a scope that is still only declarations may grow; a risky part stands right before its use
+            (scope.body if late else scope.decls).append(made)
+            scope.pointers[name, part] = found
+        return found
+
+    def _of_array(self, base: str, ctype: str, by_depth: dict[int, list[tuple[Atom, int]]]) -> str:
+        """ARRAYS: the element for this iteration, without what `by_depth` then still has; `base` if there is no such array."""
+        deepest = max(by_depth)
+        loop = self.scopes[deepest].unrolled
+        moved = tuple((a, c) for a, c in by_depth[deepest] if not isinstance(a, Var))
+        if loop is None or not moved or loop.turns > MOST_POINTERS:
+            return base
+        own = max((self._depth.get(v, 0) for a, _ in moved for v in a.variables() if v != loop.var), default=0)
+        first = next((at for at in range(own + 1, deepest) if self.scopes[at].repeats), None)
+        if first is None:
+            return base
+        name, rest = base, [term for terms in by_depth.values() for term in terms if term not in moved]
+        for depth in sorted(by_depth):
+            if depth < first:
+                rest = [term for term in rest if term not in by_depth[depth]]
+                name = self._declared(base, ctype, depth, name, tuple(by_depth[depth]))
+        by_depth.clear()
+        if rest:
+            by_depth[deepest] = rest
+        return f"{self._array(base, ctype, first - 1, name, moved, loop)}[{self._named[loop.var]}]"
+
+    def _array(
+        self, base: str, ctype: str, depth: int, name: str, part: tuple[tuple[Atom, int], ...], loop: UnrolledLoop
+    ) -> str:
+        """`name + part` for each iteration of a loop, in a scope around it."""
+        scope, i, value = self.scopes[depth], self._named[loop.var], self._plus(name, part)
+        key = name, (value, i, loop.turns)
+        if key not in scope.pointers:
+            made = scope.pointers[key] = self.fresh(f"{base}_{i}", depth)
+            scope.inner.add(i)
+            fill = For("int", i, "0", str(loop.turns), "1", [Assign(f"{made}[{i}]", value)])
+            scope.decls += map(
+                self.here, (Declaration(ctype, made, sizes=(str(loop.turns),)), loop.directive, join_short(fill))
+            )
+        return scope.pointers[key]
 
     def drop_pointers(self, gone: Sequence[Statement]) -> None:
         """Pointers that these statements declare are unknown from here on: they were thrown away, or stand in a block."""

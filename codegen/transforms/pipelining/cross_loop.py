@@ -19,6 +19,8 @@ GUARDED   what the next iteration of k begins with besides is under the conditio
           A group of asynchronous copies is closed under none: an empty group is no harm.
 UNIFORM   a wait stands before the condition, so that one barrier also serves the statements inside it.
 PRIMED    asynchronous copies of the first iteration are issued with those before it.
+LATER     asynchronous copies of one group, which no wait of this iteration is for, come after the loads of the next iteration's
+          first elements: arithmetic needs those sooner, and there is some left to issue copies between.
 EVEN      iterations of i number the buffers, so n divides I.
 """
 
@@ -85,9 +87,11 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
     always, depending = _names(before, outer.var)
     waits = tuple(x for x in before if _waits(x))
     before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
-    body = _turn(stager, outer, inner, turns, use, copies, (before, after, waits, depending))
+    later = tuple(x for x in before if x in opening)
+    at_once = tuple(x for x in before if x not in opening)
+    body = _turn(stager, outer, inner, turns, use, copies, (at_once, after, waits, depending), later)
     first = tuple(x for n, copy in copies for j in range(n) for x in _at(copy, var, as_expr(j)))
-    ready = rename_locals(prune_empty((*(x for x in before if x not in opening), *first)), stager.fresh)
+    ready = rename_locals(prune_empty((*at_once, *first)), stager.fresh)
     ready = _at(ready, outer.var, outer.start)
     primed = sum(isinstance(x, Commit) for x in opening)
     out: Body = (
@@ -108,8 +112,9 @@ def _turn(
     use: Body,
     copies: list[tuple[int, Body]],
     around: tuple[Body, Body, Body, Body],
+    later: Body,
 ) -> Body:
-    """One turn of the outer loop."""
+    """One turn of the outer loop. `later`: of what the next one begins with, what comes last (LATER)."""
     before, after, waits, depending = around
     var, most = inner.var, max(n for n, _ in copies)
     body: list[Stmt] = []
@@ -123,10 +128,12 @@ def _turn(
         body += (x for n, copy in copies if i + n < turns for x in _at(copy, var, as_expr(i + n)))
         ahead = tuple(x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns)))
         ahead = _at(rename_locals(prune_empty((*depending, *ahead)), stager.fresh), outer.var, last)  # TOTAL
-        begin = before if i == turns - most else ()
-        begin = _at(rename_locals(_guarded(begin, outer, depending), stager.fresh), outer.var, following)
+        begin, end = (
+            _at(rename_locals(_guarded(part, outer, depending), stager.fresh), outer.var, following)
+            for part in ((before, later) if i == turns - most else ((), ()))
+        )
         if more:
-            body += (*begin, *ahead)
+            body += (*begin, *ahead, *end)
         body += _at(use, var, as_expr(i))
     return tuple(body)
 
