@@ -26,9 +26,7 @@ from .index_printer import IndexPrinter
 
 _S = TypeVar("_S", bound=Statement)
 MOST_SHORT = 100  # characters: of an `if` or a loop in one line, without its indentation [limit]
-# pointers: of an array, a register each, as many as a swizzle has places for [tried: triton-2026-11;
-# test_swizzled_pointers_of_an_unrolled_loop_stand_before_the_loops_around_it]
-MOST_POINTERS = 8
+MOST_POINTERS = 8  # pointers: of an array, a register each; as many as a swizzle of whole rows has places for [limit]
 
 Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
