@@ -26,7 +26,7 @@ from .index_printer import IndexPrinter
 
 _S = TypeVar("_S", bound=Statement)
 MOST_SHORT = 100  # characters: of an `if` or a loop in one line, without its indentation [limit]
-MOST_POINTERS = 8  # pointers: of an array, a register each; as many as a swizzle of whole rows has places for [limit]
+MOST_POINTERS = 4  # pointers: of an array, a register each; more leave too few to those that are in flight [limit]
 
 Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
@@ -266,11 +266,13 @@ class SourceText:
         first = next((at for at in range(own + 1, deepest) if self.scopes[at].repeats), None)
         if first is None:
             return base
-        name, rest = base, [term for terms in by_depth.values() for term in terms if term not in moved]
-        for depth in sorted(by_depth):
-            if depth < first:
-                rest = [term for term in rest if term not in by_depth[depth]]
-                name = self._declared(base, ctype, depth, name, tuple(by_depth[depth]))
+        outer = [depth for depth in sorted(by_depth) if depth < first]
+        rest = [t for depth, terms in by_depth.items() if depth >= first for t in terms if t not in moved]
+        if len(rest) > 1 or not all(isinstance(a, Var) for a, _ in rest):
+            return base  # the loops around it would add more to each pointer than they save
+        name = base
+        for depth in outer:
+            name = self._declared(base, ctype, depth, name, tuple(by_depth[depth]))
         by_depth.clear()
         if rest:
             by_depth[deepest] = rest
