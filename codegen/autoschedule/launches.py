@@ -39,7 +39,7 @@ from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
-from .made_in_tile.find_pairs import read_beyond
+from .made_in_tile.find_pairs import factors_of_products, read_beyond
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
 from .siblings.choice import siblings_joined
@@ -123,10 +123,11 @@ def _faster_joined(
     found = siblings_joined(ctx, op, launches)
     joined |= found
     _, apart = _kept_and_apart(op, device, (), joined)
-    tensors = (_intermediates(op) & read_beyond(op)) - joined - apart - inlined
+    tensors = (_intermediates(op) & read_beyond(op)) - apart | (_intermediates(op) & factors_of_products(op))
+    tensors -= joined | inlined
     pairs = made_in_tile(device, tensors, launches, lambda: context_of(op, device))
     ctx.alternatives += [x.report for x in pairs]
-    return found.union(x.pair.tensor for x in pairs)
+    return found.union(x.pair.tensor for x in pairs if x.is_faster)
 
 
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:

@@ -28,9 +28,12 @@ from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
 from .gpu.elementwise import elementwise_templates
+from .gpu.one_pass import product_pass
 from .gpu.row_reductions import row_templates
+from .line_builders import is_all_open
 from .machine_model import MachineModel, block_machine
 from .made_in_tile.block_template import pair_templates
+from .one_pass.find_pass import product_of_product
 from .report import launch_report
 from .representative_sizes import representative_sizes
 from .siblings.block_siblings import block_siblings
@@ -245,6 +248,10 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
+    if is_all_open(lines) and product_of_product(computations) is not None:
+        together = product_pass(ctx, computations)
+        yield from () if together is None else (together,)
+        return
     pairs = pair_templates(ctx, machine, computations, problems)
     yield from pairs
     made = operand_computations(computations, own)

@@ -53,7 +53,7 @@ def one_pass_lines(device: Device, computations: tuple[Computation, ...]) -> Lin
         return None
     cores, lane = levels
     extents, last = {i: e.constant for i, e in found.extents.items()}, found.rows[-1]
-    dtype = found.statistic.value.dtype.compute
+    dtype = found.statistics[0].value.dtype.compute
     registers = device.memories[-1].registers
     width = max(1, (lane.bytes or 1) // dtype.bytes)
     if None in extents.values() or registers is None or dtype.kind != "float":
@@ -112,7 +112,7 @@ def _lines(
 
     lines: list[syntax.Line] = [tile_text(*((i, across if i == last else 1) for i in found.rows), level=core)]
     lines += [move_with_layout(tensor, memory, rows_last(axes)) for tensor, axes in staged]
-    lines += [kept(w, register) for w in (found.statistic, *found.sums)]
+    lines += [kept(w, register) for w in (*found.statistics, *found.sums)]
     lines += [kept(w, memory) for w in found.products]
     lines.append(tile_text((found.key, keys), modifiers=modifier("online")))
     for w in found.scores:

@@ -42,7 +42,7 @@ from ..constraints import Named
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
-from ..one_pass.find_pass import OnePass, name_of, one_pass_of
+from ..one_pass.find_pass import OnePass, name_of, one_pass_of, product_of_product
 from ..tile_space import Tiles, round_up
 from .contraction_resources import STEP, SYNC
 from .cost import ResourceUse
@@ -193,6 +193,7 @@ class FragmentPass(PassModel):
         held = round_up(self.widths[1], self.second.extent(self.feature))
         each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
         running = RUNNING * (1 if each is None else each.registers) * t["wi"] / self.first.extent(self.row)
+        running = running if self.found.statistics else 0
         scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
         size = max(a.access.dtype.bytes for a in self.staged) / word * self._copies
         first = 2 * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * self.first.extent(self.inner) * size
@@ -252,9 +253,23 @@ def calls(m: InstrMatch, spans: dict) -> Any:
 
 
 def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
+    """The pass of attention and the like by an instruction; None where there is none."""
+    found = one_pass_of(computations)
+    if found is None or len(found.scores) != 1 or len(found.products) != 1:
+        return None
+    return _fragment_pass(ctx, computations, found)
+
+
+def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
+    """The same of a product of a product."""
+    found = product_of_product(computations)
+    return _fragment_pass(ctx, computations, found) if found is not None else None
+
+
+def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
     """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for both products; None where there is none."""
-    machine, found = block_machine(ctx.device), one_pass_of(computations)
-    if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
+    machine = block_machine(ctx.device)
+    if machine is None:
         return None
     scores, product = found.scores[0], found.products[0]
     if any(e.constant == 0 for e in found.extents.values()) or len(scores.reduced) != 1 or len(found.features(product)) != 1:

@@ -165,12 +165,14 @@ class PassModel:
     def score_operations(self) -> int:
         """Operations on scalars for a score, beside those of both products."""
         own = self.ctx.device.computes
-        out = sum(operations(w.value, w, own) for w in (*self.found.values, self.found.statistic, *self.found.sums))
+        out = sum(operations(w.value, w, own) for w in (*self.found.values, *self.found.statistics, *self.found.sums))
         return out + 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
 
     def with_parts(self, t: Tiles, keys: str, sizes: list[dict[str, int]]) -> Tiles:
         """SPLIT: the tiles, and those that leave units without a block with each size of a part."""
         t = {**t, "part": np.zeros(len(t["bi"]), np.int64)}
+        if not self.found.statistics:
+            return t  # results of the first product are no parts of a sum
         if self.are_few and self.most[self.found.key] > OPEN_PART:
             return {**t, "part": np.full(len(t["bi"]), OPEN_PART)}
         known = all(self.found.extents[i].constant is not None for i in self.found.rows)
@@ -191,15 +193,14 @@ class PassModel:
         if not split.any():
             return Turns(blocks, each, 0, 0)
         count = np.where(split, ceil_div(sizes[self.found.key], np.maximum(1, t["part"])), 1)
-        every = (self.found.statistic, *self.found.sums, *self.found.products)
+        every = self.found.over_keys
         stored = sum(prod(sizes[i] for i in w.indices) * w.value.dtype.bytes for w in every)
         rounds = np.where(split, ceil_div(count, AT_ONCE) * len(every), 0)
         return Turns(blocks * count, np.ceil(each / count), np.where(split, count * stored, 0), rounds)
 
     def iterations(self, t: Tiles, keys: str, sizes: Mapping[str, Any]) -> Any:
         """Tiles of so many keys (by the candidates' name of it) that a block visits, on average: those that a domain leaves."""
-        reductions = (self.found.statistic, *self.found.sums, *self.found.products)
-        domain = self.product.domain if all(w.domain for w in reductions) else ()
+        domain = self.product.domain if all(w.domain for w in self.found.over_keys) else ()
         if not domain:
             return ceil_div(sizes[self.found.key], t[keys])
         named = sorted({v.name for c in domain for v in c.variables()} & sizes.keys() - {self.row, self.found.key})
@@ -228,17 +229,17 @@ class PassModel:
     ) -> list[syntax.Line]:
         """The lines down to the copies of an iteration, which has so many keys. `staged`: the line of each operand."""
         found = self.found
-        every = (found.statistic, *found.sums, *found.products)
+        online = modifier("online") if found.statistics else ()
         stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
-        combined = (*modifier("online"), *modifier("by", words=("workspace",)))
+        combined = (*online, *modifier("by", words=("workspace",)))
         part = [tile_text((found.key, at["part"]), level=self.machine.outer.name, modifiers=combined)] if at.get("part") else []
         dealt = ((i, at["bi"] if i == self.row else 1) for i in found.rows)
         return [
             tile_text(*dealt, level=self.machine.outer.name, modifiers=self._block_order),
             *part,
-            syntax.Keep(tuple(name_of(w, found) for w in every), self.machine.register.name),
+            syntax.Keep(tuple(name_of(w, found) for w in found.over_keys), self.machine.register.name),
             *(line for s, line in staged if self.row in s.access.axes),
-            tile_text((found.key, keys), modifiers=(*modifier("online"), *stages)),
+            tile_text((found.key, keys), modifiers=(*online, *stages)),
             *(line for s, line in staged if self.row not in s.access.axes),
         ]
 
@@ -252,9 +253,8 @@ class PassModel:
 
     def written(self, n: Mapping[str, Any]) -> Any:
         """Bytes of the results."""
-        every = (self.found.statistic, *self.found.sums, *self.found.products)
         buffers = {b.name for b in self.ctx.buffers}
-        written = {a.tensor: a for w in every for a in AccessProblem.of(w, self.ctx.dtypes).writes}
+        written = {a.tensor: a for w in self.found.over_keys for a in AccessProblem.of(w, self.ctx.dtypes).writes}
         return sum(a.dtype.bytes * a.footprint(n) for name, a in written.items() if name in buffers)
 
     def moved(self, n: Mapping[str, Any]) -> Any:

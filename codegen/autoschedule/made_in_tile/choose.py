@@ -15,9 +15,10 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..gpu.one_pass_choice import apart_launch, chosen_launch, side_by_side
 from ..machine_model import block_machine
+from ..one_pass.find_pass import product_of_product
 from ..rank import extents_at, rank_candidates, sample_sizes
 from ..report import LaunchReport
-from .find_pairs import MadePair, pair_of
+from .find_pairs import Pair, pair_of
 
 # times: as long as the launches apart, that a pair is predicted to take at most [estimate;
 # test_it_is_made_where_memory_is_the_bound]
@@ -30,9 +31,10 @@ Launches = list[tuple[Computation, ...]]
 
 @dataclass(frozen=True)
 class MadeInTile:
-    """A pair that is faster than the launches apart; `saved`: seconds, at the largest of the sizes."""
+    """A pair beside the launches apart; `saved`: seconds, at the largest of the sizes."""
 
-    pair: MadePair
+    pair: Pair
+    is_faster: bool
     saved: float
     report: LaunchReport
 
@@ -40,22 +42,22 @@ class MadeInTile:
 def made_in_tile(
     device: Device, tensors: frozenset[str], launches: Callable[[frozenset[str]], Launches], new: Callable[[], LoweringContext]
 ) -> tuple[MadeInTile, ...]:
-    """Those of the `tensors` that are made in their readers' tiles, where nothing else is kept. PAIRS
+    """Those of the `tensors` that may be made in their readers' tiles, where nothing else is kept. PAIRS
 
     launches   that there are where these are kept      new   a context for trying
     """
-    found = sorted(_faster(device, tensors, launches, new), key=lambda x: -x.saved)
+    found = sorted(_compared(device, tensors, launches, new), key=lambda x: (not x.is_faster, -x.saved))
     out: list[MadeInTile] = []
     taken: set[str] = set()
     for x in found:
         names = {x.pair.producer.name, x.pair.reader.name}
         if taken.isdisjoint(names):
-            taken |= names
+            taken |= names if x.is_faster else set()
             out.append(x)
     return tuple(out)
 
 
-def _faster(
+def _compared(
     device: Device, tensors: frozenset[str], launches: Callable[[frozenset[str]], Launches], new: Callable[[], LoweringContext]
 ) -> Iterator[MadeInTile]:
     if block_machine(device) is None or len(tensors) > MOST:
@@ -64,7 +66,7 @@ def _faster(
     inlined = tensors - {t for g in apart for w in g for t in w.targets}
     for t in sorted(tensors - (inlined if len(inlined) > MOST_INLINED else frozenset())):
         together = launches(frozenset({t}))
-        pair = next((x for g in together if (x := pair_of(g)) is not None and x.tensor == t), None)
+        pair = next((x for g in together if (x := _pair_of(g)) is not None and x.tensor == t), None)
         if pair is None:
             continue
         changed = [g for g in apart if g not in together]
@@ -75,7 +77,14 @@ def _faster(
             yield found
 
 
-def _beside_apart(pair: MadePair, changed: Launches, new: Callable[[], LoweringContext]) -> MadeInTile | None:
+def _pair_of(computations: tuple[Computation, ...]) -> Pair | None:
+    if product_of_product(computations) is not None:
+        first, second = computations
+        return Pair(first, second, first.targets[0])
+    return pair_of(computations)
+
+
+def _beside_apart(pair: Pair, changed: Launches, new: Callable[[], LoweringContext]) -> MadeInTile | None:
     own, together = new(), (pair.producer, pair.reader)
     ranked = rank_candidates(own, together)
     if not ranked:
@@ -92,6 +101,5 @@ def _beside_apart(pair: MadePair, changed: Launches, new: Callable[[], LoweringC
     way = f"{pair.tensor} made in each tile: 1 launch"
     name = f"apart: {len(apart)} launches" if len(apart) > 1 else f"{pair.tensor} inlined: 1 launch"
     report = side_by_side({way: made}, name, apart, CLEARLY)
-    if report.candidates[0].nest != way:
-        return None
-    return MadeInTile(pair, float(sum(x.seconds[-1] for x in apart) - made.seconds[-1]), report)
+    is_faster = report.candidates[0].nest == way
+    return MadeInTile(pair, is_faster, float(sum(x.seconds[-1] for x in apart) - made.seconds[-1]), report)

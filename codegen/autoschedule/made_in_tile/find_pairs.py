@@ -1,5 +1,8 @@
 """Producers that may be made in the tile of what reads them: which pairs of computations these are, and how far a tile reads.
 
+PRODUCTS     a product whose results are a factor of another one is such a producer as well: of a band of rows
+             (`one_pass.find_pass.product_of_product`).
+
     B[i, j] = X[i - 1, j else 0] + X[i, j]                 a tile of 16 x 64 results reads 18 x 64 elements of B
     Y[i, j] = B[i - 1, j else 0] + B[i + 1, j else 0]
 
@@ -39,6 +42,21 @@ def read_beyond(op: Op) -> frozenset[str]:
     )
 
 
+def factors_of_products(op: Op) -> frozenset[str]:
+    """Intermediates that depend on a sum, and are a factor of one other sum alone: what may be the producer of a pair."""
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    reads = [(s, {ld.tensor for ld in loads(s.value)}) for s in op.statements]
+    sums: set[str] = set()  # and what is computed of these
+    for s, read in reads:
+        sums |= {s.target} if s.reduction is not None or not sums.isdisjoint(read) else set()
+    readers = {t: [s for s, read in reads if t in read] for t in inner & sums}
+    return frozenset(t for t, found in readers.items() if len(found) == 1 and _is_sum_of_products(found[0]))
+
+
+def _is_sum_of_products(s: Statement) -> bool:
+    return s.reduction is not None and s.reduction.kind == "sum" and len({ld.tensor for ld in loads(s.value)}) > 1
+
+
 @dataclass(frozen=True)
 class RimAxis:
     """What a tile of the reader reads along an `index` of the producer: 1 + `beyond`, and `steps` (the reader's index ->
@@ -53,12 +71,18 @@ class RimAxis:
 
 
 @dataclass(frozen=True)
-class MadePair:
-    """The `producer` makes `tensor`, of which tiles of the `reader` read so much along each axis."""
+class Pair:
+    """The `producer` makes `tensor`, which the `reader` alone reads."""
 
     producer: Computation
     reader: Computation
     tensor: str
+
+
+@dataclass(frozen=True)
+class MadePair(Pair):
+    """Of the tensor, tiles of the reader read so much along each axis."""
+
     axes: tuple[RimAxis, ...]
 
     def made(self, tile: Mapping[str, Any]) -> dict[str, Any]:

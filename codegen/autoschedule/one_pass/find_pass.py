@@ -1,6 +1,9 @@
 """The launch of one pass: products around a statistic of rows, such as attention, that one loop over the keys computes.
 
 What it computes is the same for all devices. How it is laid out is in `cpu.one_pass` and `gpu.one_pass`.
+
+NO_STATISTIC  A product of a product, as two layers of a network, is a pass without a statistic: the scores are the results of
+              the first one, and the keys are what the second one reduces.
 """
 
 from __future__ import annotations
@@ -9,14 +12,16 @@ from dataclasses import dataclass
 
 from ....dsl.errors import UserError
 from ....dsl.index.expr import Expr
+from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
-from ...plan.computations import Computation, computation_extents
+from ...plan.computations import Computation, computation_extents, plain_index
 
 
 @dataclass(frozen=True)
 class OnePass:
-    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces.
+    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces. `statistics`: one, or
+    none (NO_STATISTIC).
 
     scores      products with rows and keys           values     what is computed of them for each row and key
     sums        for each row, over the keys           products   with more indices than the rows
@@ -24,7 +29,7 @@ class OnePass:
 
     rows: tuple[str, ...]
     key: str
-    statistic: Computation
+    statistics: tuple[Computation, ...]
     scores: tuple[Computation, ...]
     values: tuple[Computation, ...]
     sums: tuple[Computation, ...]
@@ -40,8 +45,13 @@ class OnePass:
         return frozenset(i for w in (*self.scores, *self.products) for i in w.all_indices) - {*self.rows, self.key}
 
     @property
+    def over_keys(self) -> tuple[Computation, ...]:
+        """What reduces the keys."""
+        return (*self.statistics, *self.sums, *self.products)
+
+    @property
     def every(self) -> tuple[Computation, ...]:
-        return (self.statistic, *self.scores, *self.values, *self.sums, *self.products)
+        return (*self.statistics, *self.scores, *self.values, *self.sums, *self.products)
 
     @property
     def extents(self) -> dict[str, Expr]:
@@ -61,7 +71,7 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
     sums = tuple(w for w in over if set(w.indices) == set(rows))
     products = tuple(w for w in over if w not in sums)
-    found = OnePass(rows, key, statistic, scores, values, sums, products)
+    found = OnePass(rows, key, (statistic,), scores, values, sums, products)
     finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
     if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
         return None
@@ -73,6 +83,32 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     # What does not follow the statistic has a loop of its own, which would compute the scores again.
     return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
+
+
+def product_of_product(computations: tuple[Computation, ...]) -> OnePass | None:
+    """NO_STATISTIC. None where the computations of a launch are something else.
+
+    The first one's results, with what is computed of each where they are stored, are a factor of the second one and of nothing
+    else.
+    """
+    if len(computations) != 2:
+        return None
+    first, second = computations
+    if any(w.reduction is None or w.reduction.kind != "sum" or w.domain or w.fused for w in computations):
+        return None
+    if len(second.reduced) != 1 or len(first.targets) != 1:
+        return None
+    (key,), (tensor,) = second.reduced, first.targets
+    rows = tuple(i for i in first.indices if i != key)
+    read = {tuple(map(plain_index, ld.indices)) for ld in loads(second.value) if ld.tensor == tensor}
+    own = first.outputs[0].indices if first.outputs else first.subscripts or first.indices
+    after = any(ld.tensor == tensor for o in second.outputs for ld in loads(o.value))
+    if read != {own} or after or key not in first.indices or not rows or not set(rows) < set(second.indices):
+        return None
+    both = computation_extents(first).items() & computation_extents(second).items()
+    if {*first.all_indices} & {*second.all_indices} - {i for i, _ in both}:
+        return None  # an index of two extents
+    return OnePass(rows, key, (), (first,), (), (), (second,))
 
 
 def name_of(w: Computation, found: OnePass) -> str:

@@ -1,0 +1,144 @@
+"""Products whose results default schedules make in the tile of the product that reads them: right at any size, the same when
+fed back, and chosen where the models predict that it takes less time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.analysis.static_traffic import static_traffic
+from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.made_in_tile import choose
+from andiron.codegen.autoschedule.one_pass.find_pass import product_of_product
+from andiron.codegen.autoschedule.rank import lines_of, rank_candidates
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl import syntax
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.text.format import format_node
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+
+from ....support.library.cases import poisoned
+from ....support.random.counts import case_count, first_seed
+from ....support.random.product_pairs import product_pair, sizes_of_products
+from ....support.rotation import rotated
+
+SEEDS = range(first_seed(), first_seed() + case_count(6))
+# with instructions whose results are operands as they lie, or in another order; and some without
+DEVICES = ("sm_80", "gfx942", "sm_90a", "sm_75", "gfx1100", "gfx90a")
+MLP = """op f[M, K, F, N](X: f16[M, K], W1: f16[K, F], W2: f16[F, N]) -> (Y: f16[M, N]):
+    H[m, f] = f16(gelu(sum(k) f32(X[m, k]) * f32(W1[k, f])))
+    Y[m, n] = f16(sum(f) f32(H[m, f]) * f32(W2[f, n]))
+"""
+NARROW = {"M": 65536, "K": 128, "F": 512, "N": 128}
+
+
+def compiled(text: str, device: str, sizes: dict[str, int]):
+    module = loads(text)
+    (op,) = module.ops.values()
+    schedule = next(iter(module.schedules.values()), None)
+    return compile_program(module, specialise(op, sizes), schedule, module.device(device))
+
+
+def is_right(text: str, schedule: str | None, target: str, sizes: dict[str, int], fixed: dict[str, int]) -> int:
+    """Whether results at these sizes are within the reference's bounds; gives the number of launches."""
+    kernel = compile(text, "f", schedule, target=target, sizes=fixed)
+    op = bind_params(loads(text).ops["f"])
+    rng = np.random.default_rng(len(text))
+    every = [(t, tuple(e.evaluate(sizes) for e in t.shape)) for t in (*op.inputs, *op.outputs)]
+    arrays = [rng.normal(size=shape).astype(t.dtype.numpy) for t, shape in every[:-1]]
+    out = poisoned(every[-1][1], op.outputs[0].dtype.numpy)
+    kernel(*arrays, out=out)
+    assert check(op, arrays, [out]).ok, (text, sizes, kernel.schedule)
+    return len(kernel.program.launches)
+
+
+@pytest.mark.parametrize(("seed", "device"), rotated(SEEDS, DEVICES))
+def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "CLEARLY", 1e9)  # also where it is predicted to be slower
+    text = product_pair(seed)
+    names = {d.name for d in loads(text).ops["f"].dims}
+    for n, every in enumerate(sizes_of_products(seed)):
+        sizes = {name: x for name, x in every.items() if name in names}
+        fixed = {name: x for name, x in sizes.items() if n or name != "M"}
+        launches = is_right(text, None, f"emulate:{device}", sizes, fixed)
+        assert launches == 1 or device in ("gfx1100", "sm_75") or 0 in sizes.values()
+
+
+@pytest.mark.parametrize(("seed", "device"), rotated(SEEDS, DEVICES[:3]))
+def test_other_sizes_of_its_tiles_are_right(seed: int, device: str) -> None:
+    """Not only those that the model likes best."""
+    text, sizes = product_pair(seed), next(sizes_of_products(seed))
+    module = loads(text)
+    sizes = {d.name: sizes[d.name] for d in module.ops["f"].dims}
+    op, machine = specialise(module.ops["f"], sizes), module.device(device)
+    factor = next(t for w in launches_of(op, machine, ())[0][0] for t in w.targets)
+    ((launch, _),) = launches_of(op, machine, (), frozenset({factor}))
+    (ranked,) = rank_candidates(context_of(op, machine), launch)
+    lines = lines_of(ranked, int(np.random.default_rng(seed).choice(np.flatnonzero(np.isfinite(ranked.seconds[-1])))))
+    text += format_node(syntax.ScheduleDecl("s", "f", None, (), None, (), lines)) if factor == "H" else ""
+    assert is_right(text, "s" if factor == "H" else None, f"emulate:{device}", sizes, sizes) == 1 or factor != "H"
+
+
+@pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx942"])
+def test_it_is_made_where_memory_is_the_bound(device: str) -> None:
+    """One launch, and fewer bytes than those of two."""
+    chosen, apart = (
+        compiled(MLP, device, NARROW),
+        compiled(f"{MLP}schedule s for f:\n    keep H in global:\n        auto\n", device, NARROW),
+    )
+    one, two = (static_traffic(x.program, {}) for x in (chosen, apart))
+    assert (one.launches, two.launches) == (1, 2)
+    assert one.moved("global") < 0.75 * two.moved("global")
+    (report,) = chosen.report["alternatives"]
+    made, other = report.candidates
+    assert (made.nest, other.nest) == ("H made in each tile: 1 launch", "apart: 2 launches")
+    assert made.seconds < choose.CLEARLY * other.seconds
+
+
+def test_it_is_apart_where_the_results_are_wide() -> None:
+    """A band of rows has weights to itself: where operands are reused a lot, tiles of both products reuse them more. Both ways
+    are shown."""
+    found = compiled(MLP, "sm_80", {"M": 4096, "K": 256, "F": 1024, "N": 256})
+    assert len(found.program.launches) == 2
+    (report,) = found.report["alternatives"]
+    assert [x.nest for x in report.candidates] == ["apart: 2 launches", "H made in each tile: 1 launch"]
+    wide = compiled(MLP, "sm_80", {"M": 4096, "K": 1024, "F": 4096, "N": 1024})  # accumulators have no room
+    assert len(wide.program.launches) == 2
+    assert not wide.report["alternatives"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_fed_back_it_is_the_same(device: str) -> None:
+    first = compiled(MLP, device, NARROW)
+    again = compiled(MLP + first.schedule, device, NARROW)
+    assert again.schedule == first.schedule
+    assert again.program == first.program
+
+
+def test_each_product_of_a_chain_is_in_one_pair() -> None:
+    text = """op f[M, K](X: f16[M, K], A: f16[K, K], B: f16[K, K], C: f16[K, K], D: f16[K, K]) -> (Y: f32[M, K]):
+    P[m, a] = f16(sum(k) f32(X[m, k]) * f32(A[k, a]))
+    Q[m, b] = f16(sum(a) f32(P[m, a]) * f32(B[a, b]))
+    R[m, c] = f16(sum(b) f32(Q[m, b]) * f32(C[b, c]))
+    Y[m, d] = sum(c) f32(R[m, c]) * f32(D[c, d])
+"""
+    assert len(compiled(text, "sm_80", {"M": 65536, "K": 64}).program.launches) in (2, 3)
+    assert is_right(text, None, "emulate:sm_80", {"M": 37, "K": 33}, {"K": 33}) < 4
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "H[m, f] = sum(k) X[m, k] * W[k, f]\n    Y[m, n] = sum(f) H[m, f] * H[n, f]",  # at other rows, too
+        "H[m, f] = sum(k) X[m, k] * W[k, f]\n    Y[m, n] = (sum(f) H[m, f] * W[n, f]) + H[m, n]",  # in an epilogue, too
+        "H[m, f] = max(k) X[m, k] * W[k, f]\n    Y[m, n] = sum(f) H[m, f] * W[f, n]",
+        "H[m, f] = sum(k where k <= f) X[m, k] * W[k, f]\n    Y[m, n] = sum(f) H[m, f] * W[f, n]",
+        "H[m, f] = sum(k) X[m, k] * W[k, f]\n    Y[m] = sum(f) H[m, f] * W[f, f]",  # no second product
+    ],
+)
+def test_what_is_no_product_of_a_product(statements: str) -> None:
+    out = "M" if "Y[m] " in statements else "M, M"
+    text = f"op f[M](X: f32[M, M], W: f32[M, M]) -> (Y: f32[{out}]):\n    {statements}\n"
+    launches = launches_of(loads(text).ops["f"], loads(text).device("sm_80"), (), frozenset({"H"}))
+    assert all(product_of_product(g) is None for g, _ in launches)
