@@ -161,7 +161,8 @@ class Call:
 @dataclass(frozen=True)
 class AccessProblem:
     """One computation of a launch. `operations` and `inner` (its reads) are for each point of the whole iteration space.
-    `calls` are what `operations` adds up.
+    `calls` are what `operations` adds up. `finishing`: operations where a result is stored, for each; what is the same along
+    the last index is one.
     """
 
     computation: Computation
@@ -173,6 +174,7 @@ class AccessProblem:
     operations: float
     calls: tuple[Call, ...]
     inner: tuple[AccessModel, ...] = ()
+    finishing: int = 0
 
     @staticmethod
     def of(computation: Computation, dtypes: Mapping[str, DType], own: frozenset[str] = frozenset()) -> AccessProblem:
@@ -229,6 +231,7 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType], own: frozens
         counted,
         every,
         inner,
+        sum(_counted_along(calls(v, alias, own), computation.indices[-1:]) for v in after),
     )
 
 
@@ -262,7 +265,10 @@ def operations(value: Value, computation: Computation, own: frozenset[str] = fro
 
 
 def _counted(made: tuple[Call, ...], computation: Computation) -> int:
-    inner = computation.reduced or computation.indices[-1:]
+    return _counted_along(made, computation.reduced or computation.indices[-1:])
+
+
+def _counted_along(made: tuple[Call, ...], inner: tuple[str, ...]) -> int:
     return sum(1 if c.axes.isdisjoint(inner) else c.operations for c in made)
 
 

@@ -248,13 +248,15 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
-    if is_all_open(lines) and product_of_product(computations) is not None:
-        together = product_pass(ctx, computations)
-        yield from () if together is None else (together,)
+    chained = is_all_open(lines) and product_of_product(computations) is not None
+    if chained and (together := product_pass(ctx, computations)) is not None:
+        yield together
         return
     pairs = pair_templates(ctx, machine, computations, problems)
     yield from pairs
     made = operand_computations(computations, own)
+    if chained and not made:
+        return
     siblings = siblings_of(computations)
     if siblings is not None:
         named = _named_instrs(lines)

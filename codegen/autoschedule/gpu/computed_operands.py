@@ -1,14 +1,33 @@
-"""Operands of a contraction that are computed: in the staging memory for each tile, or in registers where they are read."""
+"""Operands of a contraction that are computed: in the staging memory for each tile, or in registers where they are read.
+
+WINDOWS  An operand may be a reduction of a few terms, as a depthwise convolution whose channels a product combines:
+
+             move D -> shared swizzle:
+                 tile m: 1, c: 8 -> thread
+                 keep D in register
+                 tile r: 1, s: 1
+                 compute
+
+NEIGHBOURS  Of what windows read, the next element along the last axis of pixels has most already.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
+from ....dsl import syntax
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Cast, Load, Value, loads, walk
+from ...ir.limits import WIDEST_ACCESS
 from ...lower.leaves.match_instr import InstrMatch, fragment_map
-from ...plan.computations import Computation
+from ...plan.computations import Computation, plain_index
 from ..access_model import AccessModel, AccessProblem, calls, operations
 from ..instr_mappings import is_loaded
+from ..line_builders import tile_text
+from ..machine_model import MachineModel
+from ..made_in_tile.find_pairs import is_window
 
 # operations: an integer to a float, by the pipe of special functions: 16 a cycle and SM, where there are 64 additions
 # [measured: whole-steps-2026-11; test_integers_are_converted_once]
@@ -23,6 +42,8 @@ class ElementCost:
     operations  on scalars
     sources     what it is computed from
     converted   whether it is an element of another tensor, converted
+    reduced     the indices of a window
+    in_vectors  whether what a window reads are neighbours where its results are
     """
 
     read: int
@@ -30,6 +51,8 @@ class ElementCost:
     operations: float
     sources: tuple[AccessModel, ...]
     converted: bool
+    reduced: tuple[str, ...] = ()
+    in_vectors: bool = False
 
 
 Made = tuple[tuple[str, ElementCost], ...]  # the tensors that are computed where they are staged
@@ -41,6 +64,8 @@ def operand_computations(computations: tuple[Computation, ...], own: frozenset[s
     own  what the device computes by itself (`Device.computes`)
     """
     *first, last = computations
+    if is_window_factor(computations):
+        return ((first[0].targets[0], _window_cost(first[0], own)),)
     if last.reduction is None or any(
         w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
     ):
@@ -53,6 +78,60 @@ def _operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
     alone = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
     read = sum(ld.dtype.bytes for ld in loads(w.value))
     return ElementCost(read, alone, operations(w.value, w, own) + _from_integers(w.value), sources, is_loaded(w.value))
+
+
+def is_window_factor(computations: tuple[Computation, ...]) -> bool:
+    """WINDOWS: whether the launch is a window, and a sum that has its results as a factor, at their own elements alone."""
+    if len(computations) != 2:
+        return False
+    w, last = computations
+    if w.reduction is None or len(w.targets) != 1 or w.domain or last.reduction is None or last.reduction.kind != "sum":
+        return False
+    if w.alias or not is_window(w):
+        return False
+    (tensor,), stored = w.targets, w.stored_indices(w.targets[0])
+    read = {tuple(map(plain_index, ld.indices)) for ld in loads(last.value) if ld.tensor == tensor}
+    after = any(ld.tensor == tensor for o in last.outputs for ld in loads(o.value))
+    return read == {tuple(stored)} and not after and set(stored) < set(last.all_indices)
+
+
+def _window_cost(w: Computation, own: frozenset[str]) -> ElementCost:
+    problem, extents = AccessProblem.of(w, {}, own), {i: e.constant or 1 for i, e in w.extents}
+    terms, fast = prod(extents[i] for i in w.reduced), w.stored_indices(w.targets[0])[-1]
+    once = [a for a in problem.reads if a not in problem.inner]
+    alone = sum(a.dtype.bytes * _new_elements(a, extents, w) for a in problem.reads if a.axes >= set(w.indices))
+    in_vectors = all(fast not in a.axes or (a.dims[-1] == ((fast, 1),) and a.plain(fast)) for a in problem.reads)
+    loaded = sum(a.dtype.bytes / WIDEST_ACCESS if in_vectors else 1 for a in problem.inner)
+    return ElementCost(
+        read=sum(a.dtype.bytes for a in problem.inner) * terms + sum(a.dtype.bytes for a in once),
+        own=alone,
+        operations=(problem.operations + loaded) * terms + problem.finishing,
+        sources=problem.reads,
+        converted=False,
+        reduced=w.reduced,
+        in_vectors=in_vectors,
+    )
+
+
+def _new_elements(a: AccessModel, extents: Mapping[str, int], w: Computation) -> int:
+    """NEIGHBOURS"""
+    new, shared = 1, [d for d in a.dims if {i for i, _ in d} & {*w.reduced} and {i for i, _ in d} & {*w.indices}]
+    for d in a.dims:
+        terms = prod(extents[i] for i, _ in d if i in w.reduced)
+        stride = sum(abs(c) for i, c in d if i in w.indices)
+        new *= min(terms, max(1, stride)) if shared and d is shared[-1] else terms
+    return new
+
+
+def computing_line(
+    move: syntax.Move, made: ElementCost | None, machine: MachineModel, axes: Sequence[tuple[str, int]]
+) -> syntax.Move:
+    """WINDOWS: the line with its block, whose lanes have so much along the axes; what is no window needs none."""
+    if made is None or not made.reduced:
+        return move
+    kept = syntax.Keep((move.tensor,), machine.register.name)
+    window = (kept, tile_text(*((i, 1) for i in made.reduced)), syntax.Compute())
+    return replace(move, block=(tile_text(*axes, level=machine.lane.name), *window))
 
 
 def _from_integers(value: Value) -> int:

@@ -41,7 +41,7 @@ from ..instr_mappings import InstrMapping
 from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
-from .computed_operands import Made
+from .computed_operands import Made, computing_line
 from .contraction_resources import (
     contraction_lower_bound,
     contraction_resources,
@@ -204,7 +204,7 @@ class ContractionTemplate:
     def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:
         """SPLIT: parts of the reduction, where some size leaves units without a tile."""
         mp = self.mapping
-        if not self.problem.computation.outputs or mp.loops:
+        if not self.problem.computation.outputs or mp.loops or any(x.reduced for _, x in self.materialised):
             return t
         parts = sorted({round_up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
         if self.problem.extents[mp.k].constant is None:
@@ -338,7 +338,9 @@ class ContractionTemplate:
         inside = tuple(x for name in below for x in made.get(name, ()))
         tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
         for s in staged:
-            given["stage " + s.access.tensor] = (s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside)),)
+            line = s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside))
+            axes, made = ((s.free, 1) if s.inner == mp.k else (mp.k, 1), (s.inner, s.stored)), dict(self.materialised)
+            given["stage " + s.access.tensor] = (computing_line(line, made.get(s.access.tensor), machine, axes),)
         return lines_of_slots(self.slots, at, without, modifiers, given)
 
     def _loads(self, staged: tuple[StagedOperand, ...], sets: int) -> dict[str, tuple[syntax.Modifier, ...]]:

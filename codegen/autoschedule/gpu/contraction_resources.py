@@ -157,8 +157,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
 
 def converts(nest: ContractionTemplate, a: AccessModel) -> bool:
     """Whether an operand is converted where it is staged."""
-    made = dict(nest.materialised).get(a.tensor)
-    return made is not None and made.converted
+    return (made := dict(nest.materialised).get(a.tensor)) is not None and made.converted
 
 
 def operand_buffers(nest: ContractionTemplate, at: dict[str, Any]) -> Any:
@@ -303,7 +302,7 @@ def _cycles(nest: ContractionTemplate) -> float:
 
 
 def _computed(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
-    """Cycles of a warp to compute operands: for each tile that is staged, or for each fragment that is read."""
+    """Cycles of a warp to finish results, and to compute operands: for each tile that is staged, or fragment that is read."""
     mp, machine = nest.mapping, nest.machine
     per_cycle = machine.operations(nest.problem.computation.value.dtype.compute) / machine.schedulers
     made, extents = dict(nest.materialised), {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
@@ -313,7 +312,8 @@ def _computed(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     if nest.by_group and mp.match is not None:
         counts = operations_in_fragments(mp.match, machine.device.computes)
         each = sum(t[x] / leaf * counts.get(i, 0.0) for x, i, leaf in (("wm", mp.m, mp.leaf[0]), ("wn", mp.n, mp.leaf[1])))
-    return (once * w.steps + each * w.iterations) * machine.lanes / per_cycle
+    lanes_finish = nest.problem.finishing / nest.results * t["wm"] * t["wn"]
+    return ((once * w.steps + each * w.iterations) * machine.lanes + lanes_finish) / per_cycle
 
 
 def _issued(nest: ContractionTemplate) -> float:

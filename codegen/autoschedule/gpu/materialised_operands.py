@@ -20,6 +20,7 @@ from ...plan.group_launches import group_launches, group_launches_keeping
 from ..access_model import AccessProblem
 from ..instr_mappings import mappings, reused_indices
 from ..machine_model import MachineModel
+from ..made_in_tile.find_pairs import is_window
 from ..rank import rank_candidates
 from .computed_operands import Made, operand_computations
 from .contraction import ContractionTemplate
@@ -37,7 +38,8 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
                 continue
             launch = next((x for x in group_launches_keeping(op, factors) if x[-1].name == w.name), None)
             operands = operand_computations(launch, ctx.device.computes) if launch is not None else ()
-            if launch is None or not operands or not _grouped(ctx, machine, launch[-1], operands):
+            pointwise_alone = not any(cost.reduced for _, cost in operands)
+            if launch is None or not operands or not pointwise_alone or not _grouped(ctx, machine, launch[-1], operands):
                 continue
             if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
                 found |= factors
@@ -52,7 +54,7 @@ def finished_operands(op: Op, pointwise: frozenset[str]) -> frozenset[str]:
     every = [w for g in group_launches(op, frozenset(), factors) for w in g] if factors and len(reductions) > 1 else []
     for name in factors:
         maker = next((w for w in every if w.reduction is not None and name in w.targets), None)
-        if maker is None or len(maker.outputs) != 1 or len(reused_indices(maker)) < 2:
+        if maker is None or len(maker.outputs) != 1 or (len(reused_indices(maker)) < 2 and not is_window(maker)):
             continue
         readers = [w for w in every if name in w.reads]
         alone = not any(maker.name in w.reads for w in every if w is not maker)

@@ -136,14 +136,16 @@ def best_staging(
 ) -> StagedOperand | None:
     """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged.
 
-    `made`: it is computed where it is staged, so that no instruction copies it. What is only converted is loaded and stored by
-    vectors along its source's neighbours; anything else element by element.
+    `made`: it is computed where it is staged, so that no instruction copies it. What is only converted, or made of windows, is
+    loaded and stored by vectors along its source's neighbours; anything else element by element.
     """
     if access.tensor not in orders:
         orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
     found = [_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]]
     along, by_vectors = _near(mapping, access), False
-    if made is not None and made.converted:  # no unit turns it (`turned_copy`): along another axis its stores are single
+    if made is not None and (
+        made.converted or made.in_vectors
+    ):  # no unit turns it (`turned_copy`): along another axis its stores are single
         best = min(found, key=lambda s: (s.cycles, s.inner != along, _effort(s)), default=None)
         by_vectors = best is not None and best.inner == along
     else:

@@ -166,7 +166,7 @@ class PassModel:
         """Operations on scalars for a score, beside those of both products."""
         own = self.ctx.device.computes
         out = sum(operations(w.value, w, own) for w in (*self.found.values, *self.found.statistics, *self.found.sums))
-        return out + 2 + sum(operations(o.value, w, own) for w in self.found.scores for o in w.outputs)
+        return out + 2 + sum(AccessProblem.of(w, self.ctx.dtypes, own).finishing for w in self.found.scores)
 
     def with_parts(self, t: Tiles, keys: str, sizes: list[dict[str, int]]) -> Tiles:
         """SPLIT: the tiles, and those that leave units without a block with each size of a part."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ....dsl.device import Device
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
+from ..gpu.computed_operands import is_window_factor
 from ..gpu.one_pass_choice import apart_launch, chosen_launch, side_by_side
 from ..machine_model import block_machine
 from ..one_pass.find_pass import product_of_product
@@ -78,7 +79,7 @@ def _compared(
 
 
 def _pair_of(computations: tuple[Computation, ...]) -> Pair | None:
-    if product_of_product(computations) is not None:
+    if product_of_product(computations) is not None or is_window_factor(computations):
         first, second = computations
         return Pair(first, second, first.targets[0])
     return pair_of(computations)

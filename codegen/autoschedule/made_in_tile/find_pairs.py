@@ -101,7 +101,7 @@ def pair_of(computations: tuple[Computation, ...]) -> MadePair | None:
     reads = [ld for ld in loads(reader.value) if ld.tensor == tensor]
     own = next((o.indices for o in producer.outputs), producer.subscripts or producer.indices)
     after = any(ld.tensor == tensor for o in reader.outputs for ld in loads(o.value))
-    if not reads or after or not (_is_window(producer) and _is_window(reader)) or set(own) != set(producer.indices):
+    if not reads or after or not (is_window(producer) and is_window(reader)) or set(own) != set(producer.indices):
         return None
     if all(ld.otherwise is None and tuple(map(plain_index, ld.indices)) == own for ld in reads):
         return None
@@ -110,7 +110,7 @@ def pair_of(computations: tuple[Computation, ...]) -> MadePair | None:
     return MadePair(producer, reader, tensor, known) if len(known) == len(axes) else None
 
 
-def _is_window(w: Computation) -> bool:
+def is_window(w: Computation) -> bool:
     """WINDOWS. Argument reductions have accumulators of two parts, which nests for rows are made for."""
     extents = dict(w.extents)
     terms = [extents[i].constant for i in w.reduced]

@@ -4,6 +4,8 @@ OWN_NEST   the block belongs to T alone: its ranges are the footprint that the l
            its work. T may lack indices that its readers have: it is computed once for each focus of the line.
 IN_REGISTERS   the block of a reduction lays its results out: readers below find them in the registers of their own unit, as
            they lie, or are refused.
+FILLED     what a `move` computes is zero outside the live ranges, as copies are, so instructions read it as they read these. A
+           reduction is computed there of zeros, and its results are not stored.
 AHEAD      what is computed element by element where a `move` stages it runs ahead like a copy: the loads of the next tile are
            issued early, and it is computed when it is stored (`pipelining.split_copies`).
 """
@@ -29,7 +31,7 @@ from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import Focus, Range, View, or_state_bound
 from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
-from .rims import check_one_nest, growing_distance, has_rim, in_own_names
+from .rims import check_one_nest, growing_distance, has_rim, in_own_names, with_else_values
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -71,6 +73,10 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     elif w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=mask_copy(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
+    elif isinstance(node, Move):
+        own = _filled(w, axes)
+        ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
+        ranges |= {i: focus.ranges[i] for i in w.reduced}
     else:
         view = replace(view, zero_padded=False)
         ranges = {i: focus.ranges[i] for i in (*indices, *w.reduced)}
@@ -93,6 +99,13 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         ctx.rotating[buffer.name] = staging.depth
     body = low.lower(others.with_view(name, view), node.below)
     return [Alloc(buffer, (*made, *body), node.span, staging)]
+
+
+def _filled(w: Computation, axes: list[StagedAxis]) -> Computation:
+    """FILLED: the reduction, computed and stored over whole axes."""
+    own = {i for i, fused in w.alias.items() if fused in w.indices} | {*w.indices}
+    outputs = tuple(replace(o, value=mask_copy(o.value, axes)) for o in w.outputs)
+    return replace(w, value=with_else_values(w.value, w.reads, frozenset(own)), outputs=outputs)
 
 
 def _axis(low: Lowering, others: Focus, index: str, tensor: str, memory: str, node: Keep | Move) -> StagedAxis:

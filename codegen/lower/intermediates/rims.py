@@ -84,8 +84,8 @@ def _names(e: Expr) -> set[str]:
 def _with_own_indices(low: Lowering, focus: Focus, w: Computation, indices: set[str]) -> Focus:
     names: dict[str, str] = {i: RimIndex(i, _number(low, w)) for i in sorted(indices)}
     own, other = frozenset(names.values()), _renamed(w, names)
-    outputs = tuple(replace(o, value=_padded(other, o.value, own)) for o in other.outputs)
-    other = replace(other, value=_padded(other, other.value, own), outputs=outputs)
+    outputs = tuple(replace(o, value=with_else_values(o.value, other.reads, own)) for o in other.outputs)
+    other = replace(other, value=with_else_values(other.value, other.reads, own), outputs=outputs)
     computations = tuple(other if x is w else x for x in focus.computations)
     ranges = focus.ranges | {new: focus.ranges[old] for old, new in names.items()}
     return replace(focus, computations=computations, ranges=ranges)
@@ -107,12 +107,12 @@ def _renamed(w: Computation, names: Mapping[str, str]) -> Computation:
     )
 
 
-def _padded(w: Computation, value: Value, indices: frozenset[str]) -> Value:
-    """NO_EDGE: the value, which may be computed where these indices are outside of their ranges."""
+def with_else_values(value: Value, tensors: Collection[str], indices: frozenset[str]) -> Value:
+    """NO_EDGE: the value, which may be computed where these indices are outside of their ranges, and reads these tensors."""
     given = {ld.tensor: ld.otherwise for ld in loads(value) if ld.otherwise is not None}
 
     def padded(n: Value) -> Value | None:
-        if not isinstance(n, Load) or n.otherwise is not None or n.tensor not in w.reads:
+        if not isinstance(n, Load) or n.otherwise is not None or n.tensor not in tensors:
             return None
         at_rim = any(v.name in indices for e in n.indices for v in e.variables())
         return replace(n, otherwise=given.get(n.tensor) or zero_of(n.dtype)) if at_rim else None
