@@ -11,10 +11,13 @@ C may not depend on t. Two functions decide this and give C. They call each othe
     a          a' / a                                                     a          a' - a
     u*w, u/w   scale(u) * scale(w), scale(u) / scale(w)                   u+w, u-w   shift(u) + shift(w), shift(u) - shift(w)
     exp(u)     exp(shift(u))                                              log(u)     log(scale(u))
+    pow(u, w)  pow(u, shift(w)), if u is the same for all t
     u+w        scale(u), if it is scale(w)                                u*w        shift(u) * w, if w is the same for all t
     max(u, w)  scale(u), if it is scale(w) and positive                   max(u, w)  shift(u), if it is shift(w)
 
 A sum is corrected by a factor, a maximum or minimum by a term: addition distributes over these.
+
+The index of a row may have the role of the statistic, as in `exp(g[i] - g[t])`: a' and a are then what two rows read.
 """
 
 from __future__ import annotations
@@ -57,18 +60,21 @@ class Correction:
     value: Value
 
 
-def correction(kind: str, value: Value, statistics: dict[str, Statistic], reduced: frozenset[str]) -> Correction:
+def correction(
+    kind: str, value: Value, statistics: dict[str, Statistic], reduced: frozenset[str], noun: str = "running value"
+) -> Correction:
     """The correction of a reduction of `value`, as its statistics change. Raises DoesNotFollow.
 
     kind         of the reduction           reduced   the indices that it goes over, of which the correction is free
     statistics   by the name that `value` loads them by, at indices that are not reduced
+    noun         what a statistic is called in reasons
     """
     value = copied(value)
     if kind == "sum":
-        found = _Derivation(statistics, reduced).scale(value)
+        found = _Derivation(statistics, reduced, noun).scale(value)
         return Correction("mul", Const(1, value.dtype) if found is None else found)
     if kind in ("max", "min"):
-        found = _Derivation(statistics, reduced).shift(value)
+        found = _Derivation(statistics, reduced, noun).shift(value)
         return Correction("add", Const(0, value.dtype) if found is None else found)
     raise DoesNotFollow(f"is a `{kind}`, and partial results of that have no correction")
 
@@ -98,8 +104,8 @@ def is_nonnegative(v: Value, known: Callable[[Load], bool] = lambda load: False)
 class _Derivation:
     """`None` stands for what does not change: the factor 1, the term 0."""
 
-    def __init__(self, statistics: dict[str, Statistic], reduced: frozenset[str]) -> None:
-        self.statistics, self.reduced = statistics, reduced
+    def __init__(self, statistics: dict[str, Statistic], reduced: frozenset[str], noun: str) -> None:
+        self.statistics, self.reduced, self.noun = statistics, reduced, noun
 
     # ------------------------------------------------------------ what varies
 
@@ -123,13 +129,13 @@ class _Derivation:
         both = self._indices(load) & self.reduced
         if both:
             index = sorted(both)[0]
-            raise DoesNotFollow(f"reads a running value at each `{index}`, over which it goes itself")
+            raise DoesNotFollow(f"reads a {self.noun} at each `{index}`, over which it goes itself")
         return self.statistics[load.tensor]
 
     def _free(self, v: Value) -> None:
         both = self._indices(v) & self.reduced
         if both:
-            raise DoesNotFollow(f"shifts the running value by a factor that varies with `{sorted(both)[0]}`")
+            raise DoesNotFollow(f"shifts the {self.noun} by a factor that varies with `{sorted(both)[0]}`")
 
     def _positive(self, c: Value | None) -> bool:
         """Whether a factor is more than 0, where it is a number at all."""
@@ -180,12 +186,16 @@ class _Derivation:
             case Apply(fn="add" | "sub", args=(u, w)):
                 c = self.scale(u) if self.varies(u) else None
                 if c != (self.scale(w) if self.varies(w) else None):
-                    raise DoesNotFollow(f"{_adds(v)} what the running value scales and what it does not scale alike")
+                    raise DoesNotFollow(f"{_adds(v)} what the {self.noun} scales and what it does not scale alike")
                 return c
             case Apply(fn="pow", args=(u, Const() as k)):
                 c = self.scale(u)
                 self._must_be_positive(c, v, needed=k.value != int(k.value))
                 return c if c is None else Apply("pow", (c, k), v.dtype)
+            case Apply(fn="pow", args=(u, w)) if not self.varies(u):
+                self._free(u)
+                c = self.shift(w)
+                return None if c is None else Apply("pow", (u, c), v.dtype)
             case Apply(fn="sqrt" | "rsqrt", args=(u,)):
                 c = self.scale(u)
                 self._must_be_positive(c, v)
@@ -197,7 +207,7 @@ class _Derivation:
             case Apply(fn="max" | "min", args=(u, w)):
                 c = self.scale(u)
                 if c != self.scale(w):
-                    raise DoesNotFollow(f"takes the `{v.fn}` of what the running value scales and what it does not scale alike")
+                    raise DoesNotFollow(f"takes the `{v.fn}` of what the {self.noun} scales and what it does not scale alike")
                 self._must_be_positive(c, v)
                 return c
         raise self._refusal(v)
@@ -207,12 +217,12 @@ class _Derivation:
         some = [x for x in (u, w) if not _is(x, 0)]
         found = [self.scale(x) for x in some]
         if any(c != found[0] for c in found):
-            raise DoesNotFollow("chooses between what the running value scales and what it does not scale alike")
+            raise DoesNotFollow(f"chooses between what the {self.noun} scales and what it does not scale alike")
         return found[0]
 
     def _must_be_positive(self, c: Value | None, v: Apply, needed: bool = True) -> None:
         if needed and not self._positive(c):
-            raise DoesNotFollow(f"takes `{v.fn}` of what the running value scales, perhaps by a negative factor")
+            raise DoesNotFollow(f"takes `{v.fn}` of what the {self.noun} scales, perhaps by a negative factor")
 
     # ------------------------------------------------------------ terms
 
@@ -253,7 +263,7 @@ class _Derivation:
             case Apply(fn="max" | "min", args=(u, w)):
                 c = self.shift(u)
                 if c != self.shift(w):
-                    raise DoesNotFollow(f"takes the `{v.fn}` of what the running value shifts and what it does not shift alike")
+                    raise DoesNotFollow(f"takes the `{v.fn}` of what the {self.noun} shifts and what it does not shift alike")
                 return c
         raise self._refusal(v)
 
@@ -262,32 +272,32 @@ class _Derivation:
         some = [x for x in (u, w) if not (_is(x, float("inf")) or _is(x, float("-inf")))]
         found = [self.shift(x) for x in some]
         if any(c != found[0] for c in found):
-            raise DoesNotFollow("chooses between what the running value shifts and what it does not shift alike")
+            raise DoesNotFollow(f"chooses between what the {self.noun} shifts and what it does not shift alike")
         return found[0]
 
     # ------------------------------------------------------------ both
 
     def _same_choice(self, cond: Value) -> None:
         if self.varies(cond):
-            raise DoesNotFollow("makes a choice by the running value")
+            raise DoesNotFollow(f"makes a choice by the {self.noun}")
 
     def _through_cast(self, v: Cast, change: Callable[[Value], Value | None]) -> Value | None:
         if v.dtype.kind != "float":
-            raise DoesNotFollow(f"rounds a running value to {v.dtype}")
+            raise DoesNotFollow(f"rounds a {self.noun} to {v.dtype}")
         c = change(v.arg)
         wide = v.dtype.compute
         return c if c is None or c.dtype == wide else Cast(c, wide)
 
     def _refusal(self, v: Value) -> DoesNotFollow:
         if not isinstance(v, Apply):
-            return DoesNotFollow("reads a running value in a way that has no correction")
+            return DoesNotFollow(f"reads a {self.noun} in a way that has no correction")
         if v.fn in _ROUNDING:
-            return DoesNotFollow(f"rounds a running value (`{v.fn}`)")
+            return DoesNotFollow(f"rounds a {self.noun} (`{v.fn}`)")
         if v.fn in _COMPARISONS:
-            return DoesNotFollow("compares a running value")
+            return DoesNotFollow(f"compares a {self.noun}")
         if v.fn in ("mul", "div"):
-            return DoesNotFollow("shifts a running value by a factor that is a running value itself")
-        return DoesNotFollow(f"takes `{v.fn}` of a running value, which neither scales nor shifts the result")
+            return DoesNotFollow(f"shifts a {self.noun} by a factor that is a {self.noun} itself")
+        return DoesNotFollow(f"takes `{v.fn}` of a {self.noun}, which neither scales nor shifts the result")
 
 
 def _adds(v: Apply) -> str:

@@ -300,7 +300,8 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
     op = inline_copies(op, frozenset(named))
-    if is_all_open(lines) or _filled_in(lines):
+    carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
+    if is_all_open(lines) or (_filled_in(lines) and not carries):
         every = name_factors(op)
         named |= materialise_operands(every, device) | _finished(every, device) | squared_factor_names(op)
         rest = tuple(x for x in lines if not _has_own_launch(device, x))

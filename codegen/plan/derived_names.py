@@ -107,6 +107,18 @@ class CarriedTotal(Derived):
     in_registers = "_carried"
 
 
+class EarlierRow(Derived):
+    """The last row of the tile before, to which what a prefix reduction goes on from belongs; -1 in the first tile."""
+
+    mark = "~earlier"
+
+
+class LastRow(Derived):
+    """The last row of a tile of a prefix reduction, to which what the next tile goes on from belongs."""
+
+    mark = "~last"
+
+
 class StagedCopy(Derived):
     """The copy that a `move` makes."""
 

@@ -110,8 +110,10 @@ The loop is one unit's, from the first row to the last: no line above tiles INDE
 is what the tile adds. Results are kept below. Units that have rows of a tile each have the total, in registers. Statements that
 read a result of the same row share the loop if the result is kept.
 
-Domains are `t <= j + c` with a number c, or `t < j + c`, perhaps with conditions that have no `j`. Terms do not depend on `j`.
-Otherwise the line is refused with the reason.
+Domains are `t <= j + c` with a number c, or `t < j + c`, perhaps with conditions that have no `j`. Terms may depend on `j`
+where those of one row are a multiple of those of another: `exp(g[j] - g[t]) * X[i, t]`, `pow(c, j - t)`, `a[j] / a[t]`, a
+factor `Q[j]`. The multiple is derived, and `explain` prints it ([decaying prefixes](decisions/decaying-prefixes.md)). Else
+the line is refused.
 """,
         "row_running_sum",
         "tile i: 8 -> core\ntile j: 4 carry\ntile i: 1 -> lane\ncompute",

@@ -53,7 +53,7 @@ def check_once(
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(map(_is_choice, op.statements))
-    powers = any(isinstance(v, Apply) and v.fn in ("exp", "exp2") for s in op.statements for v in walk(s.value))
+    powers = any(isinstance(v, Apply) and v.fn in ("exp", "exp2", "pow") for s in op.statements for v in walk(s.value))
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
         domain = FieldDomain(seed + n, chooses, None if work is None else work - spent, powers, strict=not checks)

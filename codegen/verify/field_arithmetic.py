@@ -144,6 +144,16 @@ def _root(x: np.ndarray, p: int) -> np.ndarray:
     return _raised(x, (p + 1) // 4, p)
 
 
+def raised_to(x: np.ndarray, powers: np.ndarray, p: int) -> np.ndarray:
+    """Each element to a whole power of its own."""
+    x, left = np.broadcast_arrays(np.where(powers < 0, _inverse(x, p), x), np.abs(powers) % (p - 1))
+    out = np.ones_like(x)
+    while left.any():
+        out = np.where(left & 1, out * x % p, out)
+        x, left = x * x % p, left >> 1
+    return out
+
+
 def _raised(x: np.ndarray, power: int, p: int) -> np.ndarray:
     out = np.ones_like(x)
     while power:

@@ -8,6 +8,7 @@ added twice, or never, gives another polynomial, and neither rounding, cancellat
     max min or and             are commutative and associative operations of their own that are not idempotent: with e the
                                identity, 1 + s (a op b - e) = (1 + s (a - e)) (1 + s (b - e)) for a random s
     exp exp2                   turn sums into products, as they do for numbers (EXPONENTS)
+    pow                        of whole numbers the field's; else it turns sums in the exponent into products
     sqrt rsqrt                 those of the field for squares, and of a product the product of those of its factors (ROOTS)
     every other function       a random function: equal only for equal arguments
     casts between numbers      are left out: rounding is not checked here
@@ -58,6 +59,7 @@ from .field_arithmetic import (
     lanes,
     mixed,
     power_of,
+    raised_to,
     set_lanes,
 )
 from .special_values import compared, may_be_special, with_special_values
@@ -208,6 +210,8 @@ class FieldDomain:
             out = self._extreme(fn, args[0], args[1], num, dtype)
         elif fn in _BASES:
             out = self._power(fn, args[0], num)
+        elif fn == "pow":
+            out = self._raised(args[0], args[1], num)
         elif (exact := field_function(fn, [lanes(a, "at") for a in args], P)) is not None:
             out = field_values(exact, num, _exponents(fn, args) if self.powers else NO_EXPONENTS)
         else:
@@ -223,6 +227,23 @@ class FieldDomain:
         set_lanes(out, "at", np.where(some, power, lanes(out, "at")))
         set_lanes(out, "ex", np.where(some, NO_EXPONENTS, lanes(out, "ex")))
         return out
+
+    def _raised(self, x: Array, y: Array, num: np.ndarray) -> Array:
+        """`pow`: with EXPONENTS of y, times an exponent that stands for the logarithm of x."""
+        out = self._function("pow", (x, y), num)
+        exponents = lanes(y, "ex")
+        some = in_all_lanes(exponents >= 0)[..., None]
+        logarithm = exponents_of(lanes(x, "at"))
+        power = power_of(_BASES["exp"], np.maximum(exponents, 0) * logarithm % Q)
+        at = np.where(some, power, lanes(out, "at"))
+        ex = np.where(some, NO_EXPONENTS, lanes(out, "ex"))
+        whole = is_constant(y) & (np.abs(y["num"]) < 2**31) & (y["num"] == np.trunc(y["num"]))
+        if whole.any():
+            k = np.where(whole, y["num"], 0).astype(np.int64)[..., None]
+            own, of_whole = lanes(x, "ex"), whole[..., None]
+            at = np.where(of_whole, raised_to(lanes(x, "at"), k, P), at)
+            ex = np.where(of_whole, np.where(own >= 0, raised_to(np.maximum(own, 0), k, Q), -1), ex)
+        return field_values(at, num, ex)
 
     def _where(self, cond: Array, one: Array, other: Array) -> Array:
         cond, one, other = np.broadcast_arrays(cond, one, other)

@@ -19,7 +19,7 @@ class CarryMismatch(UserError):
     """A tile of `i` has the word `carry`, and a reduction cannot go on from one tile to the next.
 
     It can where each row has the terms of the row before, and more: `sum(j where j <= i) X[j]`. So its domain must grow with
-    `i`, and its terms must not depend on `i`.
+    `i`. Its terms may depend on `i` where those of one row are a multiple of those of another: `exp(g[i] - g[j]) * X[j]`.
     """
 
     id = "schedule-carry"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..index.expr import Expr
-from ..op import Op
+from ..op import Op, Statement
 from ..types import DType
-from ..values import loads
+from ..values import Apply, IndexValue, Load, Masked, Value, loads, walk
 from .evaluate import NumpyArithmetic
 from .numerics import round_to
 
@@ -37,8 +37,42 @@ _UNITS = {
 _TINY = {"f64": 2.0**-1074, "f32": 2.0**-149, "tf32": 2.0**-136, "bf16": 2.0**-133, "f16": 2.0**-24, "f8e4m3": 2.0**-9}
 
 
-def corrected_sums(op: Op) -> frozenset[str]:
-    """The float sums of an op that a schedule may correct (`online`): they read a maximum or minimum over as many elements."""
+def corrected_sums(op: Op) -> dict[str, int]:
+    """The float sums of an op that a schedule may correct, and how many elements there are for each correction, at least.
+
+    online   they read a maximum or minimum over as many elements
+    carry    the row limits what they go over, and their terms depend on it
+    """
+    rows = {s.target: 1 for s in op.statements if _is_decaying(s)}
+    return dict.fromkeys(_following(op), LEAST_ONLINE) | rows
+
+
+def _is_decaying(s: Statement) -> bool:
+    match s.value:
+        case Masked(conds=conds, value=term):
+            limits = [{v.name for v in c.variables()} for c in conds]
+        case Apply(fn="where", args=(cond, term, _)):
+            limits = [_indices(cond)]
+        case _:
+            return False
+    reduced = set(s.reduction.indices) if s.reduction is not None and s.reduction.kind == "sum" else set[str]()
+    rows = {i for c in limits if c & reduced for i in c & set(s.indices)}
+    return s.value.dtype.kind == "float" and not rows.isdisjoint(_indices(term))
+
+
+def _indices(value: Value) -> set[str]:
+    """The names in its subscripts, index terms and conditions."""
+    out: set[str] = set()
+    for v in walk(value):
+        match v:
+            case Load(indices=found) | Masked(conds=found):
+                out |= {x.name for e in found for x in e.variables()}
+            case IndexValue(expr=e):
+                out |= {x.name for x in e.variables()}
+    return out
+
+
+def _following(op: Op) -> frozenset[str]:
     extremes: dict[str, frozenset[Expr]] = {}  # tensors that depend on some, and how many elements these are of
     out = set()
     for s in op.statements:
@@ -73,9 +107,9 @@ _CORRECTION = 9
 
 
 class BoundedArithmetic:
-    """The arithmetic of pairs, for `dsl.semantics.evaluate`. `corrected`: sums may be corrected after every few elements."""
+    """The arithmetic of pairs, for `dsl.semantics.evaluate`. `corrected`: sums may be corrected after so many elements."""
 
-    def __init__(self, wide: np.dtype, corrected: bool = False) -> None:
+    def __init__(self, wide: np.dtype, corrected: int = 0) -> None:
         self.plain = NumpyArithmetic(wide)
         self.corrected = corrected
 
@@ -201,7 +235,7 @@ class BoundedArithmetic:
             for name, size in sizes.items():
                 count *= 1 if name in out else size
             roundings = count + len(factors) + 1
-            roundings += -(-count // LEAST_ONLINE) * _CORRECTION if self.corrected else 0
+            roundings += -(-count // self.corrected) * _CORRECTION if self.corrected else 0
             return value, (moved - terms) * 1.01 + roundings * (unit_roundoff(dtype) * moved + _TINY[dtype.name])
 
     def combine(self, kind, a, b, dtype) -> Pair:

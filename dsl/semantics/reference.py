@@ -116,7 +116,7 @@ def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str,
         return {t.name: _as_stored(values[t.name], t) for t in op.outputs}
 
     unrounded = _keep_outputs_exact(op)
-    corrected = dict.fromkeys(corrected_sums(unrounded), BoundedArithmetic(wide, corrected=True))
+    corrected = {name: BoundedArithmetic(wide, corrected=few) for name, few in corrected_sums(unrounded).items()}
     exact_inputs = {n: (a, np.zeros(a.shape)) for n, a in held.items()}
     pairs = evaluate(unrounded, exact_inputs, BoundedArithmetic(wide), corrected)
     out = {}

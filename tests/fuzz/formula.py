@@ -16,7 +16,7 @@ from math import erf
 import ml_dtypes
 import numpy as np
 
-from .model import INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, computes_in
+from .model import INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, computes_in, walk
 
 DTYPES = {
     "f64": np.float64, "f32": np.float32, "tf32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -128,7 +128,8 @@ class _Frame:
                     v = Value(np.where(counts, v.data, _neutral(kind, v.data.dtype)), np.where(counts, v.bound, 0.0), v.dtype)
                 data, bound = (np.broadcast_to(x, shape).reshape(flat) for x in (v.data, v.bound))
                 fused = isinstance(body, Binary) and body.symbol == "*"
-                return reduced(kind, Value(data, bound, v.dtype), fused)
+                found = reduced(kind, Value(data, bound, v.dtype), fused)
+                return _corrected(found, data) if kind == "sum" and _decays(e, self.axes) else found
         raise AssertionError(e)
 
     def read(self, e: Read) -> Value:
@@ -151,6 +152,21 @@ class _Frame:
             whole = np.broadcast_to(inside, np.broadcast_shapes(inside.shape, *[(self.extents[i],) for i in ()]))
             assert whole.all() or whole.size == 0, f"{e} leaves its tensor"
         return Value(np.asarray(data), np.asarray(bound), dtype)
+
+
+def _decays(e: Reduce, free: tuple[str, ...]) -> bool:
+    """Whether terms depend on the row that limits them: `carry` may multiply sums of rows before it by a correction."""
+    limited = {x.name for c in e.domain for x in walk(c) if isinstance(x, Named)} & set(free)
+    return not limited.isdisjoint(x.name for x in walk(e.body) if isinstance(x, Named))
+
+
+def _corrected(v: Value, terms: np.ndarray) -> Value:
+    """Nine roundings for each term, and no promise where a term of any row is no number."""
+    if v.data.dtype.kind != "f":
+        return v
+    size_of = np.abs(terms.astype(np.float64)).sum(axis=-1)
+    more = v.bound + 9 * terms.shape[-1] * _unit(v.dtype) * (size_of + v.bound)
+    return Value(v.data, np.full(more.shape, np.inf) if not np.isfinite(size_of).all() else more, v.dtype)
 
 
 def _neutral(kind: str, dtype: np.dtype) -> np.ndarray:

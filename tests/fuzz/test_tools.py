@@ -67,6 +67,7 @@ OPS = {
     "a diagonal": r"\[(\w), \1[\],]",
     "a fill": r"^    t\d+\[\w+(, \w+)*\] = [^\[\]]*$",
     "an axis that may be left": r" else ",
+    "a prefix that decays": r"sum\(\w+(, \w+)? where .*row.*\) exp2\(\w+\[row\] - ",
     "a quotient": r"\[.*\w / \d.*\] ?",
     "a remainder": r"\[.*\w % \d.*\]",
     "where": r"where\(",

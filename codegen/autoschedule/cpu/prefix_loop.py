@@ -6,6 +6,8 @@
 
 ROWS_IN_LANES     where the row is the last index of the result, a tile has a row for each lane. A row adds as many terms.
 COLUMNS_IN_LANES  else neighbours in memory have totals of their own. A tile has one row, which adds one term.
+ONE_RANGE         terms that depend on the row are computed apart. What goes on from tile to tile is lost where it underflows,
+                  as it does where gates fall, and grow again.
 MANY_ROWS         without the loop a row adds half of all terms on average, and cores share the rows.
 """
 
@@ -46,10 +48,11 @@ def prefix_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
 
 
 def _row(w: Computation) -> str | None:
-    """The index along which the reduction goes on."""
+    """The index along which the reduction goes on (ONE_RANGE)."""
     for i in w.indices:
         try:
-            if prefix_of(w, i, None) is not None:
+            found = prefix_of(w, i, None)
+            if found is not None and found.decay is None:
                 return i
         except UserError:
             continue

@@ -10,6 +10,8 @@ P[i] = sum(j where j <= i) X[j]      -->      carried = 0
 IN_ORDER      the loop over tiles is one unit's, and has all rows: a tile goes on from what those before it have added.
 OWN_TERMS     in the loop, the range of the reduced index is what the tile adds (`prefixes`, NEW_TERMS). So all computations
               in the loop that have the index are such reductions, with one shift, or what they read of each tile.
+OF_ITS_ROW    where terms depend on the row (`decays`), the total is that of the last row of the tile, and what is before a tile
+              is multiplied by the correction from there. So all values are those that the op has for some row.
 ALL_HAVE_IT   the total is a reduction of its own over the same terms, without rows. Units that have rows of a tile each compute
               it, or have parts of it and combine these.
 """
@@ -22,14 +24,15 @@ from typing import TYPE_CHECKING
 
 from ....dsl.errors.online import CarryMismatch
 from ....dsl.errors.schedule import NotYet, UnboundedTile
-from ....dsl.index.expr import Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Masked, Value, neutral_value, with_loads
+from ....dsl.values import Apply, Load, Masked, Value, neutral_value, with_loads
+from ...ir.printer import show_value
 from ...ir.schedule_tree import Fuse, Tile, fragment_of
 from ...ir.tile_ir import Stmt
 from ...ir.tile_visitors import with_buffers
-from ...plan.computations import Computation, Output
-from ...plan.derived_names import CarriedTotal, PreviousValue, TileTotal, buffer_name, tensor_of
+from ...plan.computations import Computation, Output, substitute
+from ...plan.derived_names import CarriedTotal, EarlierRow, LastRow, PreviousValue, TileTotal, buffer_name, tensor_of
 from ...schedule.build_tree import modifier_span
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
@@ -82,7 +85,7 @@ def lower_carry(
     """The nest of a tile. `loops`: its loop, for the computations of a focus, as another function changes it for each tile."""
     ctx, row = low.ctx, tile.axes[0].index
     carried = {p.computation.name: _carried(low, p, row) for p in found}
-    ctx.trace.in_loop(tile, f"{', '.join(p.computation.result for p in found)}: from tile to tile")
+    ctx.trace.in_loop(tile, _told(found, row))
     buffers: list[tuple[str, str]] = []
     inner = focus
     for c in carried.values():
@@ -97,12 +100,15 @@ def lower_carry(
     known = low.computations
     low.computations = (*known, *(c.total for c in carried.values()))
 
-    def inside(f: Focus) -> Focus:
-        terms = {p.index: new_terms(f.ranges[row], focus.ranges[p.index], p.shift) for p in found}
-        loops = tuple(replace(t, also=tuple(terms)) if t.tile is tile else t for t in f.tile_loops)
-        return replace(f, ranges={**f.ranges, **terms}, tile_loops=loops)
-
     whole = focus.ranges[row]
+
+    def inside(f: Focus) -> Focus:
+        changed = {p.index: new_terms(f.ranges[row], focus.ranges[p.index], p.shift) for p in found}
+        if any(p.decay is not None for p in found):
+            changed |= rows_around(f.ranges[row], whole.size, row)
+        loops = tuple(replace(t, also=tuple(changed)) if t.tile is tile else t for t in f.tile_loops)
+        return replace(f, ranges={**f.ranges, **changed}, tile_loops=loops)
+
     first = whole.split(clamped(whole, tile.axes[0].size), RangeStep(ZERO, ONE, None))
     # The lines below are those of a tile. Units are counted by its capacity, as in the loop.
     before = inside(inner.with_range(row, replace(first, bounds=())))
@@ -130,10 +136,17 @@ def _carried(low: Lowering, p: Prefix, row: str) -> _Carried:
         return combine_step(kind, Load(before, at, dtype), new, dtype)
 
     own = Load(w.name, tuple(as_expr(Var(i)) for i in w.indices), dtype)
-    rows = replace(w, outputs=tuple(replace(o, value=with_loads(o.value, {w.name: joined(own)})) for o in w.outputs))
+    term, last = w.term, LastRow(row)
+    of_row, of_total = joined(own), joined(Load(name, at, dtype))
+    if p.decay is not None:
+        term = p.decay.inner_at(last)
+        factors = [p.decay.correction, p.decay.outer]
+        of_row = scaled_before(Load(before, at, dtype), factors, own, p.decay.earlier)
+        of_total = scaled_before(Load(before, at, dtype), [p.decay.correction_at(last)], Load(name, at, dtype), p.decay.earlier)
+    rows = replace(w, outputs=tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs))
     neutral = neutral_value(kind, w.value.dtype)
-    value = Masked(p.others, w.term, neutral, w.value.dtype) if p.others else w.term
-    output = Output(carried, indices, joined(Load(name, at, dtype)))
+    value = Masked(p.others, term, neutral, w.value.dtype) if p.others else term
+    output = Output(carried, indices, of_total)
     total = replace(as_kind(TotalOfTile, w), name=name, indices=indices, value=value, extents=extents, outputs=(output,))
 
     def update(name: str, value: Value) -> RunningUpdate:
@@ -141,6 +154,38 @@ def _carried(low: Lowering, p: Prefix, row: str) -> _Carried:
 
     start, previous = update(carried, neutral_value(kind, dtype)), update(before, Load(carried, at, dtype))
     return _Carried(start, previous, rows, total)
+
+
+def rows_around(tile: Range, rows: Expr, row: str) -> dict[str, Range]:
+    """The rows that the totals before a tile, and after it, belong to. There are so many `rows` in all. The last tile may have
+    fewer than others: nothing goes on from it, so its total may belong to a row that is none."""
+    count = tile.size.constant
+    assert count is not None
+    earlier, last = tile.base - 1, tile.base + (count - 1)
+    return {EarlierRow(row): Range(earlier, ONE), LastRow(row): Range(last, ONE, (rows - last,))}
+
+
+def scaled_before(before: Load, factors: list[Value | None], own: Value, earlier: str) -> Value:
+    """A tile's `own` terms, and those before it times the factors. The first tile has none, and no row before it."""
+    dtype = before.dtype.compute
+    scaled: Value = before
+    for f in factors:
+        scaled = scaled if f is None else Apply("mul", (scaled, f), dtype)
+    return Masked((as_expr(Var(earlier)),), combine_step("sum", own, scaled, dtype), own, dtype)
+
+
+def _told(found: list[Prefix], row: str) -> str:
+    """`P: from tile to tile, times exp(g[i] - g[i~])`, where `i~` is the last row of the tile before."""
+    by: dict[str, list[str]] = {}
+    for p in found:
+        factor = None if p.decay is None else p.decay.correction
+        shown = (
+            ""
+            if factor is None
+            else f", times {show_value(substitute(factor, {Var(EarlierRow(row)): as_expr(Var(f'{row}~'))}))}"
+        )
+        by.setdefault(shown, []).append(p.computation.result)
+    return "; ".join(f"{', '.join(names)}: from tile to tile{factor}" for factor, names in by.items())
 
 
 # ---------------------------------------------------------------- refusals

@@ -2,7 +2,7 @@
 
 GROWS       one condition of the domain is `j <= i + c`, and no other one has `i`. So the terms of a row are those up to a bound
             that each next row raises by one.
-SAME_TERMS  the terms themselves do not depend on `i`: what was added for one row is right for all that follow.
+SAME_TERMS  what was added for one row is right for all that follow, or is once it is multiplied by a factor (`decays`).
 NEW_TERMS   a tile of rows has those of the rows before it, and the terms from there up to the bound of its last row.
 """
 
@@ -16,20 +16,27 @@ from ....dsl.index.condition_text import conditions_text
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
+from ...algebra.follow import DoesNotFollow
 from ...plan.computations import Computation, indices_of
+from ...plan.derived_names import EarlierRow
 from ..spec import ZERO, Range
+from .decays import Decay, decay_of
 
 APART = "leave `carry` out"
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """`computation` has the terms with `index <= row + shift`, and `others` of its domain hold."""
+    """`computation` has the terms with `index <= row + shift`, and `others` of its domain hold.
+
+    decay   how the terms depend on the row; None where they do not
+    """
 
     computation: Computation
     index: str
     shift: int
     others: tuple[Expr, ...]
+    decay: Decay | None = None
 
 
 def prefix_of(w: Computation, row: str, span: Span | None) -> Prefix | None:
@@ -50,12 +57,31 @@ def prefix_of(w: Computation, row: str, span: Span | None) -> Prefix | None:
         )
     if steps != [1, -1] or rest.constant is None:
         raise NotYet(f"only domains such as `{reduced[0]} <= {row} + 1` are carried yet, not {text}", span, help=APART)
-    if row in indices_of(w.term, w.alias):
-        raise CarryMismatch(
-            f"the terms of `{w.result}` depend on `{row}`: what other rows added is not what this one adds", span, help=APART
-        )
     others = tuple(c for c in w.domain if c is not condition)
-    return Prefix(w, reduced[0], rest.constant, others)
+    found = Prefix(w, reduced[0], rest.constant, others)
+    return replace(found, decay=_decay(found, row, span)) if row in indices_of(w.term, w.alias) else found
+
+
+def _decay(p: Prefix, row: str, span: Span | None) -> Decay:
+    """Raises CarryMismatch, or NotYet."""
+    w = p.computation
+    assert w.reduction is not None
+    if w.reduction.kind != "sum":
+        raise NotYet(
+            f"the terms of `{w.result}` depend on `{row}`, and it is a `{w.reduction.kind}`: only sums are corrected yet",
+            span,
+            help=APART,
+        )
+    reduced = frozenset({*w.reduced, *(c for c, fused in w.alias.items() if fused in w.reduced)})
+    divides = p.shift >= -1 and not p.others
+    try:
+        return decay_of(w.term, row, EarlierRow(row), p.index, reduced, divides)
+    except DoesNotFollow as reason:
+        raise CarryMismatch(
+            f"what other rows of `{w.result}` added is not what row `{row}` adds, nor a multiple of it: `{w.result}` {reason}",
+            span,
+            help=APART,
+        ) from None
 
 
 def _has(e: Expr, index: str) -> bool:

@@ -92,6 +92,29 @@ def test_powers_turn_sums_into_products(fn: str) -> None:
     assert d.same(power(d.constant(0, F32)), d.constant(1, F32)).all()
 
 
+def test_a_power_of_whole_numbers_is_a_product() -> None:
+    d = FieldDomain()
+    x, y = d.inputs(F32, (6,)), d.inputs(F32, (6,))
+    k = d.number(np.arange(-2, 4), I32)
+    raised = d.apply("pow", (x, k), F32)
+    assert d.same(raised[3], x[3]).all()
+    assert d.same(d.apply("mul", (raised, x), F32), d.apply("pow", (x, d.number(np.arange(-1, 5), I32)), F32)).all()
+    product = d.apply("pow", (d.apply("mul", (x, y), F32), k), F32)
+    assert d.same(product, d.apply("mul", (raised, d.apply("pow", (y, k), F32)), F32)).all()
+
+
+def test_a_power_turns_sums_of_its_exponent_into_products() -> None:
+    d = FieldDomain()
+    x, a, b, c = (d.inputs(F32, (6,)) for _ in range(4))
+
+    def power(y: Any, z: Any) -> Any:
+        return d.apply("pow", (x, d.apply("sub", (y, z), F32)), F32)
+
+    assert d.same(d.apply("mul", (power(a, b), power(b, c)), F32), power(a, c)).all()
+    assert not d.same(power(a, b), power(a, c)).any()
+    assert d.same(power(a, a), d.constant(1, F32)).all()
+
+
 def test_a_root_is_taken_of_each_factor() -> None:
     d = FieldDomain()
     a, b = d.inputs(F32, (5,)), d.inputs(F32, (5,))

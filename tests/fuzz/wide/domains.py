@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from ..model import Binary, Expr, Named, Number, Read, Reduce, Statement
+from ..model import FLOATS, Apply, Binary, Expr, Named, Number, Read, Reduce, Statement
 
 if TYPE_CHECKING:
     from ..ops import Writer
@@ -32,7 +32,8 @@ def random_domain(source: Random, over: list[str], free: list[str]) -> tuple[tup
 
 
 def prefix(writer: Writer, dims: tuple[str, ...]) -> None:
-    """A reduction in which each row has the terms of the row before, and more: what `carry` is for. Now and then it has not."""
+    """A reduction in which each row has the terms of the row before, and more: what `carry` is for. Now and then it has not.
+    Many a sum has terms that are multiples of those of the row before."""
     rng, indices = writer.rng, writer.indices(dims)
     over = rng.sample(list(indices), min(len(indices), rng.choice((1, 1, 2))))
     row, end = "row", rng.choice((0, 0, 0, -1, -3, 1, 4))
@@ -44,8 +45,35 @@ def prefix(writer: Writer, dims: tuple[str, ...]) -> None:
     body = writer.using(writer.atoms(all_of if writer.maybe(0.1) else indices, 2), rng.randint(0, 1))
     free = [i for i in all_of if i not in over]
     rng.shuffle(free)
-    value = Reduce(rng.choice(("sum", "sum", "max", "min")), tuple(over), body, (), tuple(domain))
+    kind = rng.choice(("sum", "sum", "max", "min"))
+    if kind == "sum" and _draw(rng, 12, 0.6):
+        body = Binary("*", _decay(writer, row, over[0], indices[over[0]]), body)
+    value = Reduce(kind, tuple(over), body, (), tuple(domain))
     writer.shaped.add(writer.assign(all_of, free, value, writer.compute))
+
+
+def _decay(writer: Writer, row: str, index: str, dim: str) -> Expr:
+    """A factor that depends on the row: of the two places, of their distance, or of the row alone. Draws of its own."""
+    rng = Random(str(writer.rng.getstate()[1][16:20]))
+    name = writer.input((dim,), writer.compute)
+    here, there = Read(name, (Named(row),)), Read(name, (Named(index),))
+    if writer.compute not in FLOATS:
+        return here
+    distance = Binary("-", Named(row), Named(index))
+
+    def size(e: Expr) -> Expr:
+        return Binary("+", Apply("abs", (e,)), writer.literal(1))
+
+    return rng.choice(
+        (
+            Apply("exp2", (Binary("-", here, there),)),
+            Apply("exp2", (Binary("-", here, there),)),
+            Apply("exp", (Binary("*", Apply(writer.compute, (distance,)), writer.literal(-1)),)),
+            Apply("pow", (Binary("/", writer.literal(1), writer.literal(2)), Apply(writer.compute, (distance,)))),
+            Binary("/", size(here), size(there)),
+            here,
+        )
+    )
 
 
 def partly(writer: Writer, kind: str, indices: dict[str, str], over: list[str], free: list[str], body: Expr) -> Reduce:
