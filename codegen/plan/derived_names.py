@@ -107,6 +107,20 @@ class CarriedTotal(Derived):
     in_registers = "_carried"
 
 
+class TermsOfState(Accumulator):
+    """The terms of rows that the tiles before have, while they are summed up."""
+
+    mark = "@state"
+    in_registers = "_state"
+
+
+class EarlierTerms(Derived):
+    """The terms of rows that the tiles before have, together."""
+
+    mark = "@earlier"
+    in_registers = "_earlier"
+
+
 class EarlierRow(Derived):
     """The last row of the tile before, to which what a prefix reduction goes on from belongs; -1 in the first tile."""
 
@@ -164,7 +178,7 @@ def result_of(name: str) -> str:
 def shown_name(name: str) -> str:
     """The name in traces: a staged copy of a tensor has its own, `A~`, as has what a tile goes on from. What else is derived
     has that of the tensor."""
-    if isinstance(name, CarriedTotal):
+    if isinstance(name, CarriedTotal | EarlierRow):
         return f"{shown_name(name.of)}~"
     if not isinstance(name, Derived) or (isinstance(name, StagedCopy) and not isinstance(name.of, Derived)):
         return name
@@ -187,5 +201,5 @@ def buffer_owners(buffers: Iterable[str], tensors: Iterable[str]) -> Iterator[st
         if base is None:
             yield buffer
             continue
-        totals = any(x.in_registers in buffer[len(base) :] for x in (TileTotal, CarriedTotal))
+        totals = any(x.in_registers in buffer[len(base) :] for x in (TileTotal, CarriedTotal, TermsOfState, EarlierTerms))
         yield f"totals of {known[base]}" if totals else known[base]

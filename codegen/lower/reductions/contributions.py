@@ -9,7 +9,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, walk
 from ...ir.tile_ir import PIECE, Contribution, Store
 from ...plan.computations import Computation, computation_extents
-from ...plan.derived_names import CarriedTotal, tensor_of
+from ...plan.derived_names import CarriedTotal, EarlierTerms, tensor_of
 from ..leaves.match_instr import FragmentMap, InstrMatch
 from ..spec import Focus, RangeStep
 from .accumulator_computations import CountingTerm, ResumeAccumulator, RunningUpdate
@@ -79,7 +79,7 @@ def stored(focus: Focus, w: Computation, indices: Sequence[str]) -> Contribution
     """
     if isinstance(w, ResumeAccumulator):
         return Contribution(w.result, "resume")
-    if isinstance(w.name, CarriedTotal):
+    if isinstance(w.name, CarriedTotal | EarlierTerms):
         return Contribution(tensor_of(w.name), "carry")
     if isinstance(w, RunningUpdate) and any(isinstance(v, Load) and v.tensor == w.name for v in walk(w.value)):
         return Contribution(w.result, "scale")

@@ -18,29 +18,24 @@ ALL_HAVE_IT   the total is a reduction of its own over the same terms, without r
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.online import CarryMismatch
 from ....dsl.errors.schedule import NotYet, UnboundedTile
-from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Apply, Load, Masked, Value, neutral_value, with_loads
-from ...ir.printer import show_value
 from ...ir.schedule_tree import Fuse, Tile, fragment_of
 from ...ir.tile_ir import Stmt
 from ...ir.tile_visitors import with_buffers
-from ...plan.computations import Computation, Output, substitute
-from ...plan.derived_names import CarriedTotal, EarlierRow, LastRow, PreviousValue, TileTotal, buffer_name, tensor_of
+from ...plan.computations import Computation
+from ...plan.derived_names import buffer_name, tensor_of
 from ...schedule.build_tree import modifier_span
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
 from ..tiling.prefixes import APART, Prefix, new_terms, prefix_of
-from .accumulator_computations import RunningUpdate, TotalOfTile, as_kind
+from .carried_totals import carried_computations, rows_around, shown_corrections
 from .open_accumulators import accumulates_at_leaf
-from .reduction_step import combine_step
 from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
@@ -65,16 +60,6 @@ def prefixes(low: Lowering, focus: Focus, tile: Tile) -> list[Prefix]:
     return [] if one is not None and one <= 1 else found
 
 
-@dataclass(frozen=True)
-class _Carried:
-    """The computations of an iteration for one prefix reduction."""
-
-    start: RunningUpdate
-    before: RunningUpdate
-    rows: Computation
-    total: TotalOfTile
-
-
 def lower_carry(
     low: Lowering,
     focus: Focus,
@@ -84,21 +69,26 @@ def lower_carry(
 ) -> list[Stmt]:
     """The nest of a tile. `loops`: its loop, for the computations of a focus, as another function changes it for each tile."""
     ctx, row = low.ctx, tile.axes[0].index
-    carried = {p.computation.name: _carried(low, p, row) for p in found}
-    ctx.trace.in_loop(tile, _told(found, row))
-    buffers: list[tuple[str, str]] = []
-    inner = focus
+    carried = {p.computation.name: carried_computations(ctx, p, row) for p in found}
+    ctx.trace.in_loop(tile, shown_corrections(found, row))
+    held = {name: (ctx.fresh(buffer_name(name)), indices) for c in carried.values() for name, indices in c.held}
+    across = {name for name, (_, indices) in held.items() if row not in indices}
+
+    def with_registers(f: Focus, names: Collection[str]) -> Focus:
+        for name in names:
+            buffer, indices = held[name]
+            depth = tuple(len(f.ranges[i].steps) for i in indices)
+            f = f.with_view(name, View(buffer, "path", indices, depth=depth, zero_padded=False))
+        return f
+
+    inner = with_registers(focus, across)
+    computations: list[Computation] = []
     for c in carried.values():
-        for w in (c.start, c.before):
-            buffer = ctx.fresh(buffer_name(w.name))
-            depth = tuple(len(focus.ranges[i].steps) for i in w.indices)
-            inner = inner.with_view(w.name, View(buffer, "path", w.indices, depth=depth, zero_padded=False))
-            buffers.append((w.name, buffer))
-    computations: list[Computation] = [c.before for c in carried.values()]
+        computations += [c.before] if c.earlier is None else [c.before, c.earlier]
     for w in focus.computations:
         computations += [carried[w.name].rows, carried[w.name].total] if w.name in carried else [w]
     known = low.computations
-    low.computations = (*known, *(c.total for c in carried.values()))
+    low.computations = (*known, *(w for c in carried.values() for w in (c.earlier, c.total) if w is not None))
 
     whole = focus.ranges[row]
 
@@ -107,7 +97,8 @@ def lower_carry(
         if any(p.decay is not None for p in found):
             changed |= rows_around(f.ranges[row], whole.size, row)
         loops = tuple(replace(t, also=tuple(changed)) if t.tile is tile else t for t in f.tile_loops)
-        return replace(f, ranges={**f.ranges, **changed}, tile_loops=loops)
+        f = replace(f, ranges={**f.ranges, **changed}, tile_loops=loops)
+        return with_registers(f, held.keys() - across)
 
     first = whole.split(clamped(whole, tile.axes[0].size), RangeStep(ZERO, ONE, None))
     # The lines below are those of a tile. Units are counted by its capacity, as in the loop.
@@ -116,76 +107,8 @@ def lower_carry(
     body = loops(replace(inner, computations=tuple(computations)), inside)
     low.computations = known
     memory = ctx.device.memories[-1].name
-    made = [register_buffer(ctx, buffer, ctx.dtypes[name], memory, tile.span) for name, buffer in buffers]
+    made = [register_buffer(ctx, buffer, ctx.dtypes[name], memory, tile.span) for name, (buffer, _) in held.items()]
     return [*with_buffers(made, (*(s for start in starts for s in start), *body), tile.span)]
-
-
-def _carried(low: Lowering, p: Prefix, row: str) -> _Carried:
-    w, ctx = p.computation, low.ctx
-    assert w.reduction is not None
-    kind, dtype = w.reduction.kind, ctx.dtypes[w.name]
-    indices = tuple(i for i in w.indices if i != row)
-    extents = tuple((i, e) for i, e in w.extents if i != row)
-    held = tuple((i, e) for i, e in extents if i not in w.reduced)
-    at = tuple(as_expr(Var(i)) for i in indices)
-    carried, before, name = CarriedTotal(w.name), PreviousValue(CarriedTotal(w.name)), TileTotal(w.name)
-    for n in (carried, before, name):
-        ctx.dtypes[n] = dtype
-
-    def joined(new: Value) -> Value:
-        return combine_step(kind, Load(before, at, dtype), new, dtype)
-
-    own = Load(w.name, tuple(as_expr(Var(i)) for i in w.indices), dtype)
-    term, last = w.term, LastRow(row)
-    of_row, of_total = joined(own), joined(Load(name, at, dtype))
-    if p.decay is not None:
-        term = p.decay.inner_at(last)
-        factors = [p.decay.correction, p.decay.outer]
-        of_row = scaled_before(Load(before, at, dtype), factors, own, p.decay.earlier)
-        of_total = scaled_before(Load(before, at, dtype), [p.decay.correction_at(last)], Load(name, at, dtype), p.decay.earlier)
-    rows = replace(w, outputs=tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs))
-    neutral = neutral_value(kind, w.value.dtype)
-    value = Masked(p.others, term, neutral, w.value.dtype) if p.others else term
-    output = Output(carried, indices, of_total)
-    total = replace(as_kind(TotalOfTile, w), name=name, indices=indices, value=value, extents=extents, outputs=(output,))
-
-    def update(name: str, value: Value) -> RunningUpdate:
-        return RunningUpdate(name, indices, value, None, held, span=w.span, fused=w.fused)
-
-    start, previous = update(carried, neutral_value(kind, dtype)), update(before, Load(carried, at, dtype))
-    return _Carried(start, previous, rows, total)
-
-
-def rows_around(tile: Range, rows: Expr, row: str) -> dict[str, Range]:
-    """The rows that the totals before a tile, and after it, belong to. There are so many `rows` in all. The last tile may have
-    fewer than others: nothing goes on from it, so its total may belong to a row that is none."""
-    count = tile.size.constant
-    assert count is not None
-    earlier, last = tile.base - 1, tile.base + (count - 1)
-    return {EarlierRow(row): Range(earlier, ONE), LastRow(row): Range(last, ONE, (rows - last,))}
-
-
-def scaled_before(before: Load, factors: list[Value | None], own: Value, earlier: str) -> Value:
-    """A tile's `own` terms, and those before it times the factors. The first tile has none, and no row before it."""
-    dtype = before.dtype.compute
-    scaled: Value = before
-    for f in factors:
-        scaled = scaled if f is None else Apply("mul", (scaled, f), dtype)
-    return Masked((as_expr(Var(earlier)),), combine_step("sum", own, scaled, dtype), own, dtype)
-
-
-def _told(found: list[Prefix], row: str) -> str:
-    """`P: from tile to tile, times exp(g[i] - g[i~])`, where `i~` is the last row of the tile before."""
-    by: dict[str, list[str]] = {}
-    for p in found:
-        factor = None if p.decay is None else p.decay.correction
-        shown = (
-            ""
-            if factor is None
-            else f", times {show_value(substitute(factor, {Var(EarlierRow(row)): as_expr(Var(f'{row}~'))}))}"
-        )
-        by.setdefault(shown, []).append(p.computation.result)
-    return "; ".join(f"{', '.join(names)}: from tile to tile{factor}" for factor, names in by.items())
 
 
 # ---------------------------------------------------------------- refusals
@@ -273,7 +196,8 @@ def _check_places(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix]) 
                 modifier_span(tile, "carry"),
                 help=APART,
             )
-        rows = replace(w, indices=tuple(i for i in w.indices if i != tile.axes[0].index))
+        state = p.decay.state if p.decay is not None else ()
+        rows = replace(w, indices=(*(i for i in w.indices if i != tile.axes[0].index), *state))
         if accumulates_at_leaf(ctx, focus, rows, tile):
             raise UnboundedTile(
                 f"a total of `{w.result}` for each of {' and '.join(f'`{i}`' for i in rows.indices)} goes on from tile to tile,"

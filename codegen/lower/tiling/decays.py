@@ -2,7 +2,7 @@
 
 sum(j where j <= i) F(j, i)      F(j, i) = outer(i) * inner(j, i)      inner(j, i') = inner(j, i) * correction(i', i)
 
-OUTER     a factor of the term that has no reduced index leaves the sum: `Q[i]` of `Q[i] * K[j]`. Nothing of it is undone.
+OUTER     a factor of the term that has no `j` leaves the sum over j: `Q[i]` of `Q[i] * K[j]`. Nothing of it is undone.
 INNER     of what is left, the correction is derived with the row in the role of a statistic (`algebra.follow`), as
           `exp(g[i'] - g[i])` for `exp(g[i] - g[j])`. It is one function of a difference, as large as a term, and never a
           quotient of two that overflow.
@@ -12,7 +12,7 @@ QUOTIENT  `a[i] / a[j]` stays in the sum, corrected by `a[i'] / a[i]`: row `i` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -21,6 +21,7 @@ from ....dsl.types import DType
 from ....dsl.values import Apply, Const, IndexValue, Load, Masked, Value, copied, loads, transform, walk
 from ...algebra.follow import DoesNotFollow, Statistic, correction
 from ...plan.computations import indices_of, substitute
+from ...plan.derived_names import PreviousValue
 
 _ROW = "value of the row"  # what a statistic is called in reasons
 _FOLLOWED = ("add", "sub", "mul", "div", "neg", "fma", "exp", "exp2", "pow")  # functions that a correction looks into
@@ -30,13 +31,14 @@ _POWERS = ("exp", "exp2", "pow")  # those of which a quotient is the power of a 
 @dataclass(frozen=True)
 class Decay:
     """`outer`, `correction`: None where there is no such factor. `inner`: the rest of the term. `correction` is the factor from
-    row `earlier` to `row`."""
+    row `earlier` to `row`. `state`: the reduced indices that these have, so what goes on has an element for each (STATE)."""
 
     row: str
     earlier: str
     outer: Value | None
     inner: Value
     correction: Value | None
+    state: tuple[str, ...] = ()
 
     def inner_at(self, other: str) -> Value:
         """The terms of another row."""
@@ -46,35 +48,36 @@ class Decay:
         """The factor from row `earlier` to another one."""
         return None if self.correction is None else substitute(self.correction, {Var(self.row): as_expr(Var(other))})
 
-    @property
-    def read_elsewhere(self) -> frozenset[str]:
-        """The tensors that are read at rows of which none is the one being computed."""
-        values = (self.inner, self.correction) if self.correction is not None else ()
-        return frozenset(ld.tensor for v in values for ld in loads(v) if _names(ld) & {self.row, self.earlier})
 
-
-def decay_of(term: Value, row: str, earlier: str, index: str, reduced: frozenset[str], divides: bool) -> Decay:
+def decay_of(term: Value, row: str, earlier: str, index: str, others: Mapping[str, str], divides: bool) -> Decay:
     """How the terms of a sum depend on the row. Raises DoesNotFollow.
 
-    index     the reduced index that the row limits       reduced   all that the sum goes over
+    index     the reduced index that the row limits
+    others    other reduced indices, and those that they stand for where these are fused
     divides   whether each row after `earlier` has that row among its `index` (QUOTIENT)
     """
-    whole = copied(term)
+    whole, reduced = copied(term), frozenset({index})
     kept = frozenset(_quotients(whole, row, index)) if divides else frozenset[Value]()
     outer, rest = _split(whole, row, reduced, kept)
     inner = Const(1, whole.dtype) if rest is None else rest
     if row not in _names(inner):
-        return Decay(row, earlier, outer, inner, None)
+        return Decay(row, earlier, outer, inner, None, _state(outer, None, others))
     if inner.dtype.kind != "float":
         raise DoesNotFollow(f"is a sum of {term.dtype}, and only floats are divided")
     leaves: dict[Value, str] = {}
     marked = _marked(inner, row, reduced, leaves, kept)
     statistics = {
-        name: Statistic(leaf, lambda load: replace(load, tensor=_before(load.tensor))) for leaf, name in leaves.items()
+        name: Statistic(leaf, lambda load: replace(load, tensor=PreviousValue(load.tensor))) for leaf, name in leaves.items()
     }
     found = correction("sum", marked, statistics, reduced, _ROW)
-    _check_divisors(found.value, {_before(name) for leaf, name in leaves.items() if leaf not in kept})
-    return Decay(row, earlier, outer, inner, _unmarked(found.value, row, earlier, leaves))
+    _check_divisors(found.value, {PreviousValue(name) for leaf, name in leaves.items() if leaf not in kept})
+    factor = _unmarked(found.value, row, earlier, leaves)
+    return Decay(row, earlier, outer, inner, factor, _state(outer, factor, others))
+
+
+def _state(outer: Value | None, factor: Value | None, others: Mapping[str, str]) -> tuple[str, ...]:
+    names = {i for v in (outer, factor) if v is not None for i in _names(v)}
+    return tuple(dict.fromkeys(fused for i, fused in others.items() if i in names))
 
 
 # ---------------------------------------------------------------- factors
@@ -143,10 +146,6 @@ def _check_divisors(factor: Value, before: set[str]) -> None:
             raise DoesNotFollow(f"is scaled by a {_ROW}, which may be 0, inside of another function")
 
 
-def _before(name: str) -> str:
-    return f"{name}~"
-
-
 def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str], kept: frozenset[Value]) -> Value:
     """The value with loads of statistics in place of what it reads by the row: elements, and the row's number.
 
@@ -186,7 +185,7 @@ def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str
 def _unmarked(v: Value, row: str, earlier: str, leaves: dict[Value, str]) -> Value:
     now = {name: leaf for leaf, name in leaves.items()}
     other = {Var(row): as_expr(Var(earlier))}
-    values = {**now, **{_before(name): substitute(leaf, other) for name, leaf in now.items()}}
+    values = {**now, **{PreviousValue(name): substitute(leaf, other) for name, leaf in now.items()}}
 
     def step(n: Value) -> Value | None:
         match n:

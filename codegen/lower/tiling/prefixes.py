@@ -72,10 +72,10 @@ def _decay(p: Prefix, row: str, span: Span | None) -> Decay:
             span,
             help=APART,
         )
-    reduced = frozenset({*w.reduced, *(c for c, fused in w.alias.items() if fused in w.reduced)})
+    others = {i: i for i in w.reduced if i != p.index} | {c: fused for c, fused in w.alias.items() if fused in w.reduced}
     divides = p.shift >= -1 and not p.others
     try:
-        return decay_of(w.term, row, EarlierRow(row), p.index, reduced, divides)
+        return decay_of(w.term, row, EarlierRow(row), p.index, others, divides)
     except DoesNotFollow as reason:
         raise CarryMismatch(
             f"what other rows of `{w.result}` added is not what row `{row}` adds, nor a multiple of it: `{w.result}` {reason}",

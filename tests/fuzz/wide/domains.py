@@ -48,6 +48,9 @@ def prefix(writer: Writer, dims: tuple[str, ...]) -> None:
     kind = rng.choice(("sum", "sum", "max", "min"))
     if kind == "sum" and _draw(rng, 12, 0.6):
         body = Binary("*", _decay(writer, row, over[0], indices[over[0]]), body)
+        if len(over) > 1 and _draw(rng, 20, 0.6):  # what goes on has an element for each of the other index
+            name = writer.input((indices[over[0]], indices[over[1]]), writer.compute)
+            body = Binary("*", Read(name, (Named(row), Named(over[1]))), body)
     value = Reduce(kind, tuple(over), body, (), tuple(domain))
     writer.shaped.add(writer.assign(all_of, free, value, writer.compute))
 

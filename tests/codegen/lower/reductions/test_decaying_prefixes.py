@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
-from andiron.codegen.lower.reductions import lower_carry
+from andiron.codegen.lower.reductions import carried_totals, lower_carry
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.derived_names import EarlierRow, LastRow
 from andiron.codegen.verify import check_once
@@ -27,7 +27,7 @@ from ....support.interpreted import WORK, written
 from ....support.rotation import rotated
 
 Arrays = dict[str, np.ndarray]
-SCALED = lower_carry.scaled_before
+SCALED = carried_totals.scaled_before
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def test_a_correction_that_is_wrong_is_found(broken: str, monkeypatch: pytest.Mo
         return {**found, name: replace(found[name], base=found[name].base + by)}
 
     if broken == "no correction":
-        monkeypatch.setattr(lower_carry, "scaled_before", scaled)
+        monkeypatch.setattr(carried_totals, "scaled_before", scaled)
     else:
         monkeypatch.setattr(lower_carry, "rows_around", moved)
     module = loads(text_of(DECAYS["log gates"], CPU["lanes"]))

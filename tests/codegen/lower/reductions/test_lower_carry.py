@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.lower.reductions import lower_carry
+from andiron.codegen.lower.reductions import carried_totals, lower_carry
 from andiron.codegen.lower.tiling import prefixes
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
@@ -247,7 +247,7 @@ def test_a_total_that_is_wrong_is_found(broken: str, monkeypatch: pytest.MonkeyP
         return {"twice": index, "not at all": whole(rows, index, shift - 1), "too late": r}[broken]
 
     if broken == "too late":
-        monkeypatch.setattr(lower_carry, "combine_step", lambda kind, now, new, dtype: new)
+        monkeypatch.setattr(carried_totals, "combine_step", lambda kind, now, new, dtype: new)
     monkeypatch.setattr(lower_carry, "new_terms", other)
     module = loads(f"{one().text}\nschedule s for f:\n{written(CPU['lanes'])}")
     with pytest.raises((UserError, Fault)):
