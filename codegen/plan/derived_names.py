@@ -178,7 +178,7 @@ def result_of(name: str) -> str:
 def shown_name(name: str) -> str:
     """The name in traces: a staged copy of a tensor has its own, `A~`, as has what a tile goes on from. What else is derived
     has that of the tensor."""
-    if isinstance(name, CarriedTotal | EarlierRow):
+    if isinstance(name, CarriedTotal | EarlierRow | EarlierTerms):
         return f"{shown_name(name.of)}~"
     if not isinstance(name, Derived) or (isinstance(name, StagedCopy) and not isinstance(name.of, Derived)):
         return name

@@ -19,7 +19,7 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Apply, Const, Load, Masked, Value, neutral_value, with_loads
 from ...ir.printer import show_value
-from ...plan.computations import Computation, Output, substitute
+from ...plan.computations import Computation, Output, indices_of, substitute
 from ...plan.derived_names import (
     CarriedTotal,
     EarlierRow,
@@ -82,13 +82,16 @@ def carried_computations(ctx: LoweringContext, p: Prefix, row: str) -> Carried:
         of_row = scaled_before(was, factors, own, decay.earlier)
         if state:
             of_row = combine_step(kind, at(earlier, w.indices), own, dtype)
+            inside = [f for f in factors if f is not None and indices_of(f, w.alias) & set(state)]
+            outside = [f for f in factors if f is not None and f not in inside]
+            whole = at(state_terms, w.indices)
             sums = replace(
                 as_kind(TotalOfTile, w),
                 name=state_terms,
-                value=_terms_of_state(was, factors, decay),
+                value=_after_the_first(_product(was, inside), decay),
                 reduction=replace(w.reduction, indices=state),
                 extents=tuple((i, e) for i, e in w.extents if w.alias.get(i, i) not in left),
-                outputs=(Output(earlier, w.indices, at(state_terms, w.indices)),),
+                outputs=(Output(earlier, w.indices, _after_the_first(_product(whole, outside), decay) if outside else whole),),
             )
     rows = replace(w, outputs=tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs))
     neutral = neutral_value(kind, w.value.dtype)
@@ -125,9 +128,9 @@ def scaled_before(before: Load, factors: list[Value | None], own: Value, earlier
     return Masked((as_expr(Var(earlier)),), combine_step("sum", own, _product(before, factors), dtype), own, dtype)
 
 
-def _terms_of_state(before: Load, factors: list[Value | None], decay: Decay) -> Value:
-    dtype = before.dtype.compute
-    return Masked((as_expr(Var(decay.earlier)),), _product(before, factors), Const(0, dtype), dtype)
+def _after_the_first(value: Value, decay: Decay) -> Value:
+    """0 in the first tile, where there is no row before."""
+    return Masked((as_expr(Var(decay.earlier)),), value, Const(0, value.dtype), value.dtype)
 
 
 def _product(before: Load, factors: list[Value | None]) -> Value:
