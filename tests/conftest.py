@@ -16,6 +16,9 @@ from zlib import crc32
 import andiron
 import pytest
 
+from .support.cpp.little_optimised import build_with_little_optimisation
+from .support.rotation import LONG
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the expected texts; then read what changed")
@@ -95,6 +98,15 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setenv("PYTHONPYCACHEPREFIX", str(folder.parent / "bytecode"))
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def little_optimised(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Three tests of four build kernels with little optimisation, the others as users do; with `FUZZ=N` all as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        if crc32(request.node.nodeid.encode()) % 4 and not LONG:
+            build_with_little_optimisation(patch)
+        yield
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from .dwarf_lines import FLAGS as LINES
 
 _HERE = Path(__file__).parent
 _PLAIN = ("-fno-strict-aliasing", "-fvisibility=hidden", f"-I{_HERE}", f"-I{folder('emulate')}")
+OPTIMISATION = dict.fromkeys(("gcc", "clang", "zig"), "-O1")  # of kernels, by the kind of compiler
 _OPTIMISED = re.compile("-O[0-9]")
 _OBSERVER = "observe"  # of the runtime's files the one that takes as long to compile as all others
 
@@ -56,7 +57,7 @@ def build(source: str, symbol: str, target: str, checks: bool = True) -> Emulate
     compiler = find_compiler()
     runtime = _runtime(compiler)
     flags = (
-        *_arithmetic(compiler),
+        *_arithmetic(compiler, OPTIMISATION[compiler.kind]),
         "-fno-strict-aliasing",
         *_poisoned(compiler),
         *LINES,
@@ -109,7 +110,7 @@ def _load(entry: CacheEntry) -> ctypes.CDLL:
 def _runtime(compiler: CxxCompiler) -> CacheEntry:
     """The runtime's objects, in an entry of the cache."""
     sources = _sources()
-    flags = (*_arithmetic(compiler, 2), *_PLAIN)
+    flags = (*_arithmetic(compiler, "-O2"), *_PLAIN)
     key = key_of("emulator", version(), *(f"{name}\n{text}" for name, text in sources), flags[:-2], *_where(compiler))
 
     def make(into: Path) -> dict[str, Any]:
@@ -133,11 +134,11 @@ def _where(compiler: CxxCompiler) -> tuple[object, ...]:
     return *compiler.key, cpu_features.identity()
 
 
-def _arithmetic(compiler: CxxCompiler, level: int = 1) -> tuple[str, ...]:
+def _arithmetic(compiler: CxxCompiler, level: str) -> tuple[str, ...]:
     """What the text needs, and this machine's instructions: half precision in software is slow."""
     given = cpu_features.flags_for(NATIVE, compiler.kind)
     assert set(ARITHMETIC) <= set(given)
-    return (f"-O{level}", *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
+    return (level, *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
 
 
 def _poisoned(compiler: CxxCompiler) -> tuple[str, ...]:

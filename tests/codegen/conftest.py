@@ -9,10 +9,9 @@ from ..support.cpp.little_optimised import build_with_little_optimisation
 
 @pytest.fixture(autouse=True)
 def little_optimised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels for CPUs are built with -O1 here.
+    """Kernels are built with little optimisation here.
 
-    With the flags that users have, every third op of the library is built and checked in `tests/stdlib`, and each schedule for
-    CPUs; the texts of the printer in `tests/codegen/emit` (by `support.cpp.build`), examples and samples in `tests/docs`, and
-    others in `tests/end_to_end` and `tests/runtime`.
+    As users build them, every fourth op of the library is built and checked in `tests/stdlib`, and of the schedules for CPUs;
+    the texts of the printer in `tests/codegen/emit` (by `support.cpp.build`), and every fourth test of all other folders.
     """
     build_with_little_optimisation(monkeypatch)
