@@ -17,7 +17,7 @@ import andiron
 import pytest
 
 from .support.cpp.little_optimised import build_with_little_optimisation
-from .support.rotation import LONG
+from .support.rotation import ALL_OPS, LONG, every_second
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,10 +26,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`--part K/N`: which part a test belongs to depends on its name alone."""
-    if (chosen := part(config)) is None:
-        return
-    selected = [crc32(x.nodeid.encode()) % chosen[1] == chosen[0] - 1 for x in items]
+    """Every second combination of tests that are marked so; `--part K/N`: a part, to which a test belongs by its name alone."""
+    if not (ALL_OPS or LONG):
+        tests: dict[str, list[pytest.Item]] = {}
+        for x in items:
+            if x.get_closest_marker("every_second"):
+                tests.setdefault(x.nodeid.partition("[")[0], []).append(x)
+        left = {x for found in tests.values() for x, taken in zip(found, taken_of(found), strict=True) if not taken}
+        select(config, items, [x not in left for x in items])
+    if (chosen := part(config)) is not None:
+        select(config, items, [crc32(x.nodeid.encode()) % chosen[1] == chosen[0] - 1 for x in items])
+
+
+def taken_of(items: list[pytest.Item]) -> list[bool]:
+    """Of one test's items, one for each combination of the lists that it is parametrized by."""
+    lists = [m.args[0] for m in items[0].iter_markers("parametrize")]
+    names = [[n.strip() for n in x.split(",")] if isinstance(x, str) else list(x) for x in lists]
+    given = [x.callspec.params for x in items]  # type: ignore[attr-defined]
+    return every_second([tuple(tuple(id(values[n]) for n in some) for some in names) for values in given])
+
+
+def select(config: pytest.Config, items: list[pytest.Item], selected: list[bool]) -> None:
     config.hook.pytest_deselected(items=[x for x, taken in zip(items, selected, strict=True) if not taken])
     items[:] = [x for x, taken in zip(items, selected, strict=True) if taken]
 
@@ -54,6 +71,7 @@ def part(config: pytest.Config) -> tuple[int, int] | None:
 def pytest_configure(config: pytest.Config) -> None:
     """`FUZZ=N` asks for N random cases: new ones, unless `FUZZ_FROM` says which. Workers inherit what is chosen."""
     part(config)
+    config.addinivalue_line("markers", "every_second: of several lists of parameters, every second combination is run")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; processes under test inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("FUZZ", "FUZZ_FROM"):

@@ -114,6 +114,7 @@ CHAINS = {
 }  # fmt: skip
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", ["cpu", "emulate:sm_80", "emulate:gfx942"])
 @pytest.mark.parametrize("name", CHAINS)
 def test_right(name: str, target: str) -> None:

@@ -129,6 +129,7 @@ def listed(x):
     return x if isinstance(x, (list, tuple)) else [x]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
 @pytest.mark.parametrize("name", [n for n in CASES if n.split()[0] not in APART])
 def test_no_loop_over_lanes(name, device):
@@ -159,6 +160,7 @@ def unrolled_loops(made: str) -> list[str]:
     return found
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
 @pytest.mark.parametrize("sizes", [(5, 7, 3, 3), (1, 1, 1, 3), (9, 1, 5, 7), (0, 3, 3, 3), (33, 9, 2, 3)])
 def test_short_rows_are_one_after_another(sizes, device):

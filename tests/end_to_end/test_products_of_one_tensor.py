@@ -96,6 +96,7 @@ def test_a_second_product_is_chosen_where_lines_schedule_the_first(lines):
     assert again.source == kernel.source
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx90a"])
 @pytest.mark.parametrize("name", ["rows", "columns", "square", "halves"])
 def test_gpus(name, target):

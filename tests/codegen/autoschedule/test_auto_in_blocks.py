@@ -42,6 +42,7 @@ def run(op: str, lines: str, device: str, m: int, n: int, k: int) -> np.ndarray:
 SIZES = [(0, 3, 2), (1, 1, 1), (5, 7, 9), (8, 16, 0)]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", UNITS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize(
@@ -59,6 +60,7 @@ def test_right(op: str, lines: str, device: str, sizes: tuple[int, int, int]) ->
     run(op, lines.replace("UNIT", unit).replace("MEMORY", memory), device, *sizes)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("lines", ["auto", "tile m: 1, n: 1\nkeep C.sum1 in register", "tile n: 1"])
 @pytest.mark.parametrize("device", UNITS)

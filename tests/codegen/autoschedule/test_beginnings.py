@@ -52,6 +52,7 @@ def test_it_is_completed(name: str, device: str) -> None:
         assert beginning(name, device, n).split("\n")[1] in compiled(name, device, n).schedule
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("sizes", [(2, 5, 9, 11, 7), (1, 3, 4, 33, 34), (1, 1, 1, 1, 1), (2, 0, 3, 4, 5), (1, 3, 0, 4, 5)])
 @pytest.mark.parametrize("fill", [0, 0.5])
@@ -77,6 +78,7 @@ HALVES = """op f[N, C, H, W, O](X: f16[N, C, H, W], F: f16[O, C, 3, 3]) -> (Y: f
 """
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("warp", [(32, 32), (64, 16), (16, 32)])
 @pytest.mark.parametrize("sizes", [(2, 7, 5, 9, 33), (1, 1, 1, 1, 1), (1, 0, 3, 2, 4), (0, 3, 3, 2, 4)])
 def test_registers_that_are_short_by_the_model(warp: tuple[int, int], sizes: tuple[int, ...]) -> None:
@@ -110,6 +112,7 @@ def test_registers_that_are_short_by_the_model(warp: tuple[int, int], sizes: tup
 BLOCKS = ("", "        tile d: 16 unroll\n", "        tile d: 16 unroll\n        move q -> register with ldmatrix\n")
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("rest", ["    auto\n", ""])
 @pytest.mark.parametrize("sizes", [(2, 33, 70, 16), (1, 17, 9, 40), (1, 20, 1, 8)])

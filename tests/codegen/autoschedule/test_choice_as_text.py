@@ -16,6 +16,7 @@ OPS = [
 ]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("name", OPS)
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
 def test_fed_back_it_is_the_same(device: str, name: str) -> None:

@@ -29,6 +29,7 @@ def split_count(c: CandidateReport) -> int:
     return c.tile.get("split", 0) or c.tile.get("part", 0)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("op", "sizes"), THIN, ids=lambda x: x if isinstance(x, str) else "x".join(map(str, x.values())))
 def test_long_reductions_with_few_results_are_split(op: str, sizes: dict[str, int], device: str) -> None:

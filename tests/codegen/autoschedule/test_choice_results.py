@@ -170,6 +170,7 @@ schedule gfx90a for f on gfx90a:
 """
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("sizes", [(1, 1, 16), (33, 40, 48), (65, 17, 4096), (0, 5, 32), (16, 72, 64)])
 @pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
 def test_factors_computed_in_fragments(device: str, sizes: tuple[int, int, int]) -> None:

@@ -28,6 +28,7 @@ SIZES = {
 }
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
 @pytest.mark.parametrize("name", SIZES)
 def test_the_first_is_what_completion_gives(name, device):

@@ -64,6 +64,7 @@ def right(case: Case, c: CompiledProgram) -> None:
     agree(case, op, got)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
 def test_it_fits_and_fed_back_it_is_the_same(seed: int, long: bool) -> None:
@@ -78,6 +79,7 @@ def test_it_fits_and_fed_back_it_is_the_same(seed: int, long: bool) -> None:
     assert text_of(again) == text_of(first), f"{first.schedule}\n{case}"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("devices", [NVIDIA, AMD, CPUS], ids=["nvidia", "amd", "cpu"])
 @pytest.mark.parametrize("seed", range(FIRST + CASES, FIRST + CASES + RUN))
 def test_it_is_right(seed: int, devices: tuple[str, ...]) -> None:

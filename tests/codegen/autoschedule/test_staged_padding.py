@@ -36,6 +36,7 @@ CASES = [
 SIZED, OPEN = True, False
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(
     ("target", "dtype", "sized"),
     [
@@ -57,6 +58,7 @@ PRODUCT = """op f[M, N, K](A: {t}[M, K], B: {t}[K, N], C: {t}[N]) -> (Y: f32[M, 
 """
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(
     "operand", ["A[m, k] + {t}(n)", "A[m - 1, k else n]", "A[m - 1, k else C[n]]", "{t}(where(n > 5, f32(A[m, k]), 1.0))"]
 )

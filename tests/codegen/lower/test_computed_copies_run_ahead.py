@@ -63,6 +63,7 @@ def inputs(op, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, np.
     return values
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("depth", "through"), WAYS)
 @pytest.mark.parametrize("text", [TF32, SCALED], ids=["converted", "computed"])
 def test_any_number_of_iterations(text: str, depth: int, through: str) -> None:

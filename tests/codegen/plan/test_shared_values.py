@@ -169,6 +169,7 @@ def compiled(text: str, device: str):
     return compile_program(module, module.ops["g"], None, module.device(device)).program
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["cpu:avx2", "sm_80"])
 @pytest.mark.parametrize("form", [lambda n: squares(n, "Y[i, j] = @"), diamonds], ids=["squares", "diamonds"])
 def test_statements_cost_alike(form, device):

@@ -33,6 +33,7 @@ def test_numbers_of_32_bits() -> None:
     assert "i64x" in text("chosen", "i64", 0, known)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", ["cpu:generic", "cpu", "emulate:sm_80"])
 @pytest.mark.parametrize("more", [0, 2**31 - 5])
 def test_results(target: str, more: int) -> None:

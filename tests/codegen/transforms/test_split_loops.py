@@ -63,6 +63,7 @@ def test_parted(name: str, count: int) -> None:
         assert guarded(rest.body)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 15, 16, 17, 64, 65, 81])
 def test_right(name: str, n: int) -> None:

@@ -12,6 +12,7 @@ SIZES = {"M": 13, "N": 9, "K": 40}
 LINES = "tile m: 3 -> block / tile m: 1 -> warp / tile k: 16 / tile k: 1 -> thread"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("width", "warps"), [(24, 8), (7, 5), (33, 8)])
 @pytest.mark.parametrize(("formula", "lines"), [(GEMM, "auto"), (ROWS, "auto"), (ROWS, LINES)])
 def test_plays(formula, lines, width, warps):

@@ -21,6 +21,7 @@ VALUES = {
 }
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_arithmetic(gpu, dtype: type[np.signedinteger], value: str) -> None:

@@ -54,6 +54,7 @@ schedule tiled for transpose:
 """
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("kind", [CupyArray, Tensor, Foreign])
 @pytest.mark.parametrize("n", [1, 37, 1000])
 def test_every_family_of_arrays(gpu, kind, n):

@@ -60,6 +60,7 @@ def compiled(op: str, lines: str, target: str = "cpu:avx2", sizes: dict[str, int
     return andiron.compile(IMPORTS + text, op=op, schedule=text.split()[1], target=target, **(sizes or {}))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("fixed", [False, True], ids=["open", "fixed"])
 @pytest.mark.parametrize("case", CASES)
 def test_lines_stay(case: str, fixed: bool) -> None:

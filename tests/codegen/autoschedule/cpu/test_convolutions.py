@@ -29,6 +29,7 @@ CASES = [  # op, sizes, parameters
 ]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("op", "sizes", "params"), CASES)
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_right(target, op, sizes, params):

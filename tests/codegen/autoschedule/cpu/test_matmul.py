@@ -60,6 +60,7 @@ def test_each_number_of_columns_has_one(op):
     assert taken == ([0] * 18 if op == "gemm_tn" else [3, 1, 2, 3, 3, *narrow[op]])
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", CPUS)
 @pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_f64", "batched_gemm", "linear_gelu"])
 def test_what_is_best_fits(op, device):

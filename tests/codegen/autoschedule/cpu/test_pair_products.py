@@ -119,6 +119,7 @@ def test_any_number_of_terms(k, device):
     check_product("gemm_i8", device, dict(M=37, N=41, K=k))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["cpu", *CPUS])  # the machine at hand may have one for pairs and the sum
 @pytest.mark.parametrize("kind", ["lowest", "ends"])
 @pytest.mark.parametrize("name", ["gemm_i8", "gemm_u8i8", "gemm_i16"])

@@ -67,6 +67,7 @@ def test_it_fits(name: str, device: str) -> None:
             assert wrong(compiled(name, device, sizes)) == [], sizes
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("device", ["sm_80", "gfx1100"])
 def test_nothing_but_ones(device: str, name: str) -> None:
@@ -74,6 +75,7 @@ def test_nothing_but_ones(device: str, name: str) -> None:
         assert wrong(compiled(name, device, sizes)) == [], sizes
 
 
+@pytest.mark.every_second
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", EXTREME)
 @pytest.mark.parametrize("device", ["sm_80", "gfx942"])

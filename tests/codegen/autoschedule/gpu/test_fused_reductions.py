@@ -104,6 +104,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", INSTRS)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
 def test_fused_reductions_are_right(shape: tuple[int, ...], device: str) -> None:

@@ -14,6 +14,7 @@ LARGE = dict(M=4096, N=4096, K=4096)
 AHEAD = "pipeline 2 through"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx942"])
 @pytest.mark.parametrize("op", ["gemm_f16", "gemm_f16_nt", "gemm_bf16", "linear_f16"])
 def test_large_products_load_the_next_fragments_ahead(op: str, device: str) -> None:

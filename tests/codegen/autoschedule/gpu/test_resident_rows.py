@@ -20,6 +20,7 @@ NORMS = ("softmax", "softmax_f16", "log_softmax", "layernorm", "layernorm_f16", 
 LONGEST = MOST_REGISTERS * 32 * GROUPS[-1]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("name", [x for x in NORMS if x != "layernorm_f16"])  # its rows may fit the cache
 def test_rows_are_read_once(name: str, device: str) -> None:
@@ -62,6 +63,7 @@ def test_rows_with_a_bound(n: int) -> None:
 SIZES = [(1, 1), (3, 0), (0, 5), (5, 33), (2, 129), (3, 2047), (1, LONGEST)]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize(
     ("name", "device"), [*zip(NORMS, ("sm_80", "gfx942", "sm_90a", "sm_80", "gfx1100", "gfx942"), strict=True)]

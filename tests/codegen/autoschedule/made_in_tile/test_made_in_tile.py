@@ -42,6 +42,7 @@ def compiled(text: str, device: str, sizes: dict[str, int] | None = None):
     return compile_program(module, op, schedules[0] if schedules else None, module.device(device))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx942", "cpu"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_is_right_wherever_it_is_made(seed: int, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,7 @@ def test_it_is_right_wherever_it_is_made(seed: int, target: str, monkeypatch: py
         np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-3, err_msg=f"{case.op}{(c, h, w)}\n{kernel.schedule}")
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "cpu:avx2"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fed_back_it_is_the_same(seed: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:

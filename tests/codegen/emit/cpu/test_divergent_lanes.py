@@ -23,6 +23,7 @@ FROM_TOP = Formula(
 COLUMNS_ROWS_PARTS = "tile n: 4 / tile n: 1 -> lane / tile m: 1 -> lane / tile k: 8 / tile k: 4 -> lane"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
     ("formula", "lines", "sizes", "fixed", "where"),

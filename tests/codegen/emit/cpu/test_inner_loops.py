@@ -100,6 +100,7 @@ def test_products_of_8_bits_are_added_in_pairs(size, device, compiler):
 IMAGES = {"even": dict(N=1, C=64, H=56, W=56, O=64, R=3, S=3), "odd": dict(N=1, C=63, H=57, W=57, O=65, R=3, S=3)}
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["avx2", "avx512"])
 @pytest.mark.parametrize("size", IMAGES)
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_i8", "conv2d_nhwc", "conv2d_nhwc_i8"])

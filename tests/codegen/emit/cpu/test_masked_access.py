@@ -38,6 +38,7 @@ def expected(image, filters, pad):
     return np.einsum("cqs,cs->cq", windows, filters)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("schedule", ["rows", "staged"])
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_every_width_of_image_and_of_pad(target, schedule):
@@ -183,6 +184,7 @@ READS = {  # an op, the types and sizes of its inputs for an M, and the sizes kn
 }
 
 
+@pytest.mark.every_second
 @pytest.mark.skipif(not HERE, reason="no mprotect")
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 @pytest.mark.parametrize("name", READS)

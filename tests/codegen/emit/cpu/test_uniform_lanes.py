@@ -16,6 +16,7 @@ OPS = {
 NUMPY = {"f32": "f4", "i32": "i4", "i64": "i8", "f64": "f8"}
 
 
+@pytest.mark.every_second
 @pytest.mark.skipif(not COMPILERS, reason="no C++ compiler")
 @pytest.mark.parametrize("target", ["cpu:generic", "cpu:avx2"])
 @pytest.mark.parametrize("dtype", NUMPY)

@@ -34,6 +34,7 @@ def program(op: str, device: str):
     return compile_program(library(), bind_params(library().ops[op]), None, library().device(device)).program
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize(("device", "dialect"), [("sm_80", "cuda"), ("gfx90a", "hip"), ("gfx1100", "hip")])
 def test_the_kernel_is_unchanged(op: str, device: str, dialect: str) -> None:

@@ -12,6 +12,7 @@ from andiron.dsl.module import loads
 OP = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = A[m, n]\n"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("every", ["every 3", "every 5", ""])
 @pytest.mark.parametrize("tile", [4, 7])
 @pytest.mark.parametrize("m", [0, 1, 5, 8, 16])

@@ -179,6 +179,7 @@ def test_read_back_it_is_the_same_program(fixed):
     assert again.program.instead == c.program.instead or again.program.instead.launches == c.program.instead.launches
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("ahead", ["", "pipeline 2"])
 @pytest.mark.parametrize(
     ("op", "device", "a", "b"),
@@ -206,6 +207,7 @@ def test_right_and_no_more_conflicts(op, device, a, b, ahead):
             np.testing.assert_array_equal(kernel(*arrays), np.asarray(meaning(*arrays)))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["gfx90a", "sm_75"])
 @pytest.mark.parametrize("sizes", [dict(M=64, N=64, K=64), dict(M=64, N=63, K=61)])
 @pytest.mark.parametrize("a", ["", "pad 2", "layout (k, m) pad 4"])

@@ -49,6 +49,7 @@ schedule turned for product on DEVICE:
 """
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("deep", ["", "pipeline 2"])
 @pytest.mark.parametrize(("types", "pad"), [(("f32", "f32"), "pad 4"), (("i8", "i32"), "swizzle"), (("f16", "f32"), "pad 8")])
 @pytest.mark.parametrize("device", ["sm_80", "gfx942"])

@@ -235,6 +235,7 @@ def test_an_output_has_no_rim() -> None:
     assert (10, 17) not in [tuple(e.constant for e in shape) for shape in made]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("target", "unit", "memory"), [("cpu", "core", "l2"), ("emulate:sm_80", "block", "shared")])
 @pytest.mark.parametrize("size", PIXELS)
 def test_blocks_of_auto_by_the_formula(target: str, unit: str, memory: str, size: tuple[int, int]) -> None:

@@ -17,6 +17,7 @@ LINES = (
 )
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("lines", LINES)
 @pytest.mark.parametrize("indices", ["m, n", "n, m"])
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def program(op: str, device: str, lines: str):
     return module.ops[op], compile_program(module, module.ops[op], module.schedules["s"], module.device(device)).program
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("op", ["rows", "columns"])
 @pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512", "odd"])
 @pytest.mark.parametrize("lines", ["", "    tile m: 2, n: 9 -> core\n    keep C in register\n    tile k: 5\n"])

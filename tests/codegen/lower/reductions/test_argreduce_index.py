@@ -56,6 +56,7 @@ def hard(shape: tuple[int, int], kind: str, seed: int) -> np.ndarray:
     return x
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_right(name: str, kind: str) -> None:

@@ -23,6 +23,7 @@ def sizes_of(name: str) -> dict[str, int]:
     return {n: SIZES[n] for n in FORMULAS[name].text.split("[")[1].split("]")[0].split(", ")}
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("width", "warps"), [(24, 8), (7, 5), (3, 16), (33, 8), (1, 4)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_by_default(name, width, warps):

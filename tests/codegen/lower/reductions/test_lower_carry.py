@@ -74,6 +74,7 @@ SHIFTS = (0, -1, -20, 1, 11)
 SIZES = (0, 1, 7, 8, 16, 37, 70)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize(("name", "kind"), rotated([*CPU, *GPU], ("sum", "max", "min", "sum")))
 def test_right(name: str, kind: str, shift: int) -> None:
@@ -84,6 +85,7 @@ def test_right(name: str, kind: str, shift: int) -> None:
         agrees(text, program, {"N": n}, {"core": 2})
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("shift", [0, -1, 3])
 @pytest.mark.parametrize("name", [*CPU_ROWS, *GPU_ROWS])
 def test_rows_are_right(name: str, shift: int) -> None:

@@ -103,6 +103,7 @@ def check(kind: str, program: Program, shapes: tuple[tuple[int, int], ...]) -> N
         np.testing.assert_array_equal(y, WANTED[kind](x), err_msg=f"{m} rows of {k}")
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("kind", ["sum", "prod", "epilogue"])
 @pytest.mark.parametrize(("device", "lines"), PLACES)
 def test_each_part_goes_on_from_its_own(device: str, lines: str, kind: str) -> None:
@@ -126,6 +127,7 @@ def test_of_fixed_extent(device: str, lines: str) -> None:
         check("sum", built(OPS["sum"], device, lines, M=m, K=k), ((m, k),))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("kind", ["sum", "max", "epilogue"])
 @pytest.mark.parametrize(("device", "lines"), ATOMIC)
 def test_what_atomics_add_to_is_never_read_back(device: str, lines: str, kind: str) -> None:

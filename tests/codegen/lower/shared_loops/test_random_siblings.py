@@ -49,6 +49,7 @@ def schedule(rng: Random, text: str, device: str) -> str:
     return "schedule s for op0:\n" + "".join(f"    {x}\n" for x in (*lines, "compute"))
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", UNITS)
 @pytest.mark.parametrize("batch", range(3))
 def test_right(device: str, batch: int) -> None:

@@ -39,6 +39,7 @@ def module(lines: str, op: str = "twice", dtype: str = "f32", device: str = ""):
 TWICE = "tile i: 4096 -> core\ntile i: 64\n{}\ntile i: 1 -> lane\ncompute"
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("target", "dtype"), [*(("cpu", t) for t in ("f32", "f64", "i32", "i64")), ("cpu:avx2", "f32")])
 @pytest.mark.parametrize("start", [0, 1, 4])
 def test_any_address(target: str, dtype: str, start: int) -> None:

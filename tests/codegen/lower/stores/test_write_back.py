@@ -40,6 +40,7 @@ def alone(program: Program, buffer: str) -> bool:
     return any(c == -as_expr(u) for s in found for c in s.conds for u in units)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("formula", [GEMM, RELU, ADDED], ids=["product", "epilogue", "turned"])
 @pytest.mark.parametrize(("device", "lines"), [

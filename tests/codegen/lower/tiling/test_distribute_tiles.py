@@ -24,6 +24,7 @@ CASES = {
 }
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("sizes", [(2, 24, 24), (3, 5, 33), (1, 33, 1), (2, 0, 40)], ids=str)
 @pytest.mark.parametrize("fixed", [False, True], ids=["open", "fixed"])
 @pytest.mark.parametrize("device", ["sm_80", "gfx90a"])

@@ -163,6 +163,7 @@ def inputs(op: str, k: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {"A": a, "B": b}, want
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_number_of_iterations(name: str, device: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from ....support.interpreted import GEMM, HIGHEST, ROWS, agrees, program_of
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("size", [0, 1, 3, 8, 21, 71])
 @pytest.mark.parametrize("formula", [ROWS, HIGHEST], ids=["sum", "max"])
 @pytest.mark.parametrize(("device", "lines"), [
