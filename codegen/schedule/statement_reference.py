@@ -76,21 +76,18 @@ atomic`: sums, maxima and minima of 32 and 64 bits; an earlier launch sets the n
         """
 Reductions over INDEX share one pass, also where one reads the result of another. A statistic (`top`, the maximum) has a running
 value. A sum that depends on it (`total`) reads the value after the elements of the tile. Before that, its partial result is
-multiplied by a correction, since the value has changed: `exp(top~ - top)`, where `top~` is the value before. The correction is
-derived. It exists where a new value of the statistic scales all that is added alike. Otherwise the line is refused.
+multiplied by a correction, which is derived: `exp(top~ - top)`, where `top~` is the value before. Where a new value of the
+statistic does not scale all that is added alike, the line is refused.
 
-The accumulators are open around the loop, so the lines that keep them are above. What depends on a running value, as the
-exponentials of an attention, is kept below, if it is kept. Rows of which no element counts (their maximum is -inf) have the
-result that the op says. The tile of a loop has 8 elements or more, for the [error bound](numbers.md).
+The accumulators are open around the loop, so the lines that keep them are above. What depends on a running value is kept below.
+Rows of which no element counts (their maximum is -inf) have the op's result. A tile has 8 elements or more ([why](numbers.md)).
 
-Units that get parts of the index, by this line or by one below it, have running values of their own. They combine them where
-the accumulators close, and correct their partial results to the common value. Of several tiles of the index, one below the
-other, those above an `online` one have the word too.
+Units that get parts of the index, by this line or one below, have running values of their own. They combine them where the
+accumulators close. Of several tiles of the index, one below the other, those above an `online` one have the word too.
 
-Units without a barrier store their parts of all reductions, by a line above those that keep the results: `tile j: 4096 ->
-block online by workspace`. A launch that follows combines them. It computes the statistics first, then the sums: the parts
-of these are multiplied by the same correction, from the statistic of the part to that of all. A loop below, `tile j: 64
-online`, goes over a part. What reads the results of a row, and is no part of the sums, is computed in that launch.
+Units without a barrier store their parts of all reductions, by a line above those that keep the results: `tile j: 4096 -> block
+online by workspace`. A launch that follows combines them: statistics first, then sums, whose parts are multiplied by the same
+correction. A loop below, `tile j: 64 online`, goes over a part. What reads the results of a row is computed in that launch.
 
 Statistics are maxima and minima of floats. What depends on one cannot be a statistic itself yet.
 """,
@@ -106,14 +103,13 @@ Prefix reductions go on from one tile of INDEX to the next. The domain of `sum(t
 has the terms of the row before, and one more. So a tile takes the total of those before it, adds its own terms, those within
 it only where `t <= j`, and hands on the total of all. The work is that of a tile's size for each row, not of all rows before.
 
-The loop is one unit's, from the first row to the last: no line above tiles INDEX or the reduced index. Below, the reduced index
-is what the tile adds. Results are kept below. Units that have rows of a tile each have the total, in registers. Statements that
-read a result of the same row share the loop if the result is kept.
+The loop is one unit's, from the first row to the last: no line above tiles INDEX or the reduced index. Below, that is what the
+tile adds. Results are kept below. Units that have rows of a tile each have the total. Statements that read a result of the same
+row share the loop if it is kept.
 
 Domains are `t <= j + c` with a number c, or `t < j + c`, perhaps with conditions that have no `j`. Terms may depend on `j`
-where those of one row are a multiple of those of another: `exp(g[j] - g[t]) * X[i, t]`, `pow(c, j - t)`, `a[j] / a[t]`, a
-factor `Q[j]`. The multiple is derived, and `explain` prints it ([decaying prefixes](decisions/decaying-prefixes.md)). Else
-the line is refused.
+where one row's are a multiple of another's: `exp(g[j] - g[t]) * X[i, t]`, `pow(c, j - t)`, `a[j] / a[t]`, a factor `Q[j]`.
+`explain` prints the multiple ([decaying prefixes](decisions/decaying-prefixes.md)). Else the line is refused.
 """,
         "row_running_sum",
         "tile i: 8 -> core\ntile j: 4 carry\ntile i: 1 -> lane\ncompute",
@@ -350,8 +346,8 @@ rows and columns, so the cache that they share has more hits. The last band may 
         "within",
         "tile INDEX: SIZE, ... -> LEVEL within MEMORY",
         """
-Where the device distributes units round robin to the slices of a memory (the caches of dies), each slice gets a run of tiles in
-the order that `raster` gives. Else neighbours are in different slices. The first line onto a level may have it.
+Where a device distributes units round robin to the slices of a memory (the caches of dies), each slice gets a run of tiles in
+the order of `raster`, where neighbours were in different slices. The first line onto a level may have it.
 """,
         "gemm",
         "tile m: 64, n: 64 -> block raster 4 within l2\nkeep C in register\ntile m: 4, n: 8 -> thread\ntile k: 1\ncompute",

@@ -32,7 +32,7 @@ from .dwarf_lines import FLAGS as LINES
 
 _HERE = Path(__file__).parent
 _PLAIN = ("-fno-strict-aliasing", "-fvisibility=hidden", f"-I{_HERE}", f"-I{folder('emulate')}")
-OPTIMISATION = dict.fromkeys(("gcc", "clang", "zig"), "-O1")  # of kernels, by the kind of compiler
+OPTIMISATION: dict[str, str] = dict.fromkeys(("gcc", "clang", "zig"), "-O1")  # of kernels, by the kind of compiler
 _OPTIMISED = re.compile("-O[0-9]")
 _OBSERVER = "observe"  # of the runtime's files the one that takes as long to compile as all others
 

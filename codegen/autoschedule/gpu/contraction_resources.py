@@ -124,7 +124,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         waits = (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps
         ahead = all(s.asynchronous for s in nest.staged(int(t["bk"][0])))
         hidden = ahead & (t["sets"] > 1) & (stages > 2)
-        exposed = np.where(t["sets"] > 1, np.where(hidden, BARRIER * np.maximum(1, groups / machine.schedulers) * barriers, 0), waits)
+        late = np.where(hidden, BARRIER * np.maximum(1, groups / machine.schedulers) * barriers, 0)
+        exposed = np.where(t["sets"] > 1, late, waits)
         barriers = np.where(hidden, 0, barriers)
     # of what is computed at length, no load is taken to be ahead
     waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)

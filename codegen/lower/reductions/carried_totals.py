@@ -13,6 +13,7 @@ STATE     a factor that leaves the sum may have reduced indices of its own: `Q[t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -133,7 +134,7 @@ def _after_the_first(value: Value, decay: Decay) -> Value:
     return Masked((as_expr(Var(decay.earlier)),), value, Const(0, value.dtype), value.dtype)
 
 
-def _product(before: Load, factors: list[Value | None]) -> Value:
+def _product(before: Load, factors: Sequence[Value | None]) -> Value:
     scaled: Value = before
     for f in factors:
         scaled = scaled if f is None else Apply("mul", (scaled, f), before.dtype.compute)
