@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from .contraction import ContractionTemplate
 
 SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidates]
-# cycles: that each subgroup of a scheduler loses at a barrier, its operands being in registers, where no other block has one
-# there [measured: triton-2026-11; test_first_candidates]
-BARRIER = 30
 # cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
 # gpu-cost; test_first_candidates]
 STALL = 20
@@ -118,15 +115,9 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
     exposed: Any = 0
     addressing: Any = 0
-    barriers = w.steps * np.where(stages > 2, 1, 2)
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
         addressing = np.where(t["sets"] > 1, 0, o.addresses * groups / machine.schedulers * w.steps)
-        waits = (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps
-        ahead = all(s.asynchronous for s in nest.staged(int(t["bk"][0])))
-        hidden = ahead & (t["sets"] > 1) & (stages > 2)
-        late = np.where(hidden, BARRIER * np.maximum(1, groups / machine.schedulers) * barriers, 0)
-        exposed = np.where(t["sets"] > 1, late, waits)
-        barriers = np.where(hidden, 0, barriers)
+        exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
     # of what is computed at length, no load is taken to be ahead
     waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)
     return ResourceUse(
@@ -134,9 +125,9 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         groups=groups,
         registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
         staged=np.ceil(o.stage * stages),
-        pipe=leaf * _cycles(nest) * w.iterations + SYNC * barriers,
+        pipe=leaf * _cycles(nest) * w.iterations + SYNC * w.steps * np.where(stages > 2, 1, 2),
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
-        + (o.copies + STEP + REMAINDERS * (np.log2(stages) % 1 > 0)) * w.steps
+        + (o.copies + STEP + (0 if nest.by_group else REMAINDERS * (np.log2(stages) % 1 > 0))) * w.steps
         + _computed(nest, t, w)
         + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * w.iterations * groups + o.written * w.steps + through,
@@ -150,8 +141,6 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         exposed=exposed + addressing,
         addressing=addressing,
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
-        edge_l2_bytes=o.stage,
-        edge_staging=through,
         run=t["wn"],
     )
 

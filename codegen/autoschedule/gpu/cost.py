@@ -53,8 +53,6 @@ class ResourceUse:
     exposed          cycles that all groups of a block wait together besides: after a barrier
     addressing       part of `exposed`: addresses of copies, which other blocks in the same phase hide in part only
     second_launch_bytes  bytes of the launch that comes after
-    edge_l2_bytes    bytes that a block requests of the cache before it computes, and when it has: its first and its last ones
-    edge_staging     bytes through the staging memory likewise
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
@@ -77,8 +75,6 @@ class ResourceUse:
     exposed: Any = 0
     addressing: Any = 0
     second_launch_bytes: Any = 0
-    edge_l2_bytes: Any = 0
-    edge_staging: Any = 0
     run: Any = 0
 
 
@@ -152,8 +148,7 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
     parts["block"] = np.where(np.asarray(d.exposed) > 0, rounds * alone / clock, 0)
     bound = np.maximum(bound, np.maximum(parts["group"], parts["block"]))
     other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can choose from
-    edges = resident * (d.edge_l2_bytes * np.minimum(blocks, units) / near + d.edge_staging / machine.staging_bytes / clock)
-    waiting = rounds * (d.rounds * machine.latency + edges) / np.minimum(other, 2)
+    waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost
     kept = np.asarray(d.second_launch_bytes) < (machine.cache.capacity or 0 if machine.cache else 0)
     second_launch = d.second_launch_bytes / np.where(kept, cache, outermost)
