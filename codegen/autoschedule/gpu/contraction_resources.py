@@ -16,13 +16,12 @@ from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .computed_operands import elements_read, operations_in_fragments
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
-from .register_sets import extra_registers
+from .register_sets import converts, copied_ahead, cycles_at_barriers, extra_registers
 from .split_reductions import parts_of
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
 
-SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidates]
 # cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
 # gpu-cost; test_first_candidates]
 STALL = 20
@@ -30,8 +29,8 @@ STALL = 20
 # row and a column [measured: triton-2026-11; test_registers_of_addresses_that_are_computed_at_length]
 KEPT = 2
 STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate; test_first_candidates]
-# instructions: of a warp for slots whose number is no power of two, two remainders an iteration; beside matrix instructions
-# they are issued where nothing else is [measured: register-pipelines-2026-11; test_first_candidates]
+# instructions: of a warp for slots whose number is no power of two, two remainders an iteration [measured:
+# register-pipelines-2026-11; test_first_candidates]
 REMAINDERS = 20
 
 
@@ -115,9 +114,11 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
     exposed: Any = 0
     addressing: Any = 0
+    ahead, (lost, hidden) = copied_ahead(nest, t), cycles_at_barriers(nest, t, w.steps)
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
         addressing = np.where(t["sets"] > 1, 0, o.addresses * groups / machine.schedulers * w.steps)
         exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
+        exposed += hidden
     # of what is computed at length, no load is taken to be ahead
     waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)
     return ResourceUse(
@@ -125,9 +126,9 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         groups=groups,
         registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
         staged=np.ceil(o.stage * stages),
-        pipe=leaf * _cycles(nest) * w.iterations + SYNC * w.steps * np.where(stages > 2, 1, 2),
+        pipe=leaf * _cycles(nest) * w.iterations + lost,
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
-        + (o.copies + STEP + (0 if nest.by_group else REMAINDERS * (np.log2(stages) % 1 > 0))) * w.steps
+        + (o.copies + STEP + REMAINDERS * (np.log2(stages) % 1 > 0)) * w.steps
         + _computed(nest, t, w)
         + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * w.iterations * groups + o.written * w.steps + through,
@@ -141,6 +142,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         exposed=exposed + addressing,
         addressing=addressing,
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
+        first_loads=o.stage * ahead,
+        last_stores=nest.result.last_stores(t, o.stage * stages) * ahead if nest.result else 0,
         run=t["wn"],
     )
 

@@ -9,7 +9,8 @@ near      bytes requested from the memory that all blocks share (its cache, if i
 far       bytes that reach the outermost memory: each argument once, and the misses of the cache
 group     serial time of one warp, its waits for operands included: nothing hides them if it is alone on its scheduler
 block     serial time of one block, its waits after barriers included: only another block hides them
-waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide
+waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide: latencies
+          and bytes
 second    bytes of a second launch, which adds the parts of a split reduction
 
 Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. A memory reaches its
@@ -53,6 +54,8 @@ class ResourceUse:
     exposed          cycles that all groups of a block wait together besides: after a barrier
     addressing       part of `exposed`: addresses of copies, which other blocks in the same phase hide in part only
     second_launch_bytes  bytes of the launch that comes after
+    first_loads      bytes that a block requests of the cache before it can compute anything
+    last_stores      bytes through its staging memory when it has computed
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
@@ -75,6 +78,8 @@ class ResourceUse:
     exposed: Any = 0
     addressing: Any = 0
     second_launch_bytes: Any = 0
+    first_loads: Any = 0
+    last_stores: Any = 0
     run: Any = 0
 
 
@@ -148,7 +153,8 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
     parts["block"] = np.where(np.asarray(d.exposed) > 0, rounds * alone / clock, 0)
     bound = np.maximum(bound, np.maximum(parts["group"], parts["block"]))
     other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can choose from
-    waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
+    ends = d.first_loads * np.minimum(blocks, units) / near + d.last_stores / machine.staging_bytes / clock  # of a block
+    waiting = rounds * (d.rounds * machine.latency + resident * ends) / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost
     kept = np.asarray(d.second_launch_bytes) < (machine.cache.capacity or 0 if machine.cache else 0)
     second_launch = d.second_launch_bytes / np.where(kept, cache, outermost)

@@ -45,10 +45,11 @@ from ..line_builders import modifier, tile_text, tiled
 from ..machine_model import block_machine
 from ..one_pass.find_pass import name_of, one_pass_of
 from ..tile_space import Tiles, ceil_div
-from .contraction_resources import STEP, SYNC
+from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import PLAIN, StagedOperand
 from .pass_model import RUNNING, SPARE, PassModel
+from .register_sets import SYNC
 
 ROWS = (1, 2, 4, 8)  # rows: of a lane [tried; test_sizes_tried_for_lanes]
 SHARING = (1, 2, 4, 8)  # lanes: that share a row [tried; test_sizes_tried_for_lanes]

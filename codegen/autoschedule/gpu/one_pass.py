@@ -44,10 +44,11 @@ from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of, product_of_product
 from ..tile_space import Tiles, round_up
-from .contraction_resources import STEP, SYNC
+from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
 from .pass_model import RUNNING, SPARE, PassModel
+from .register_sets import SYNC
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]

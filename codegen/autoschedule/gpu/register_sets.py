@@ -1,4 +1,4 @@
-"""Two sets of registers for operands: where an inner loop can load the next iteration's while it multiplies this one's."""
+"""Two sets of registers for operands: the next ones are loaded while these are multiplied. What barriers cost then."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....dsl.values import Apply, Cast, Load, Value
+from ..access_model import AccessModel
 from ..tile_space import Tiles
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
+
+SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidates]
+# cycles: that each subgroup of a scheduler loses at a barrier where operands of the next step are in registers, and no other
+# block has a subgroup there [measured: triton-2026-11; test_first_candidates]
+BARRIER = 30
 
 
 def extra_registers(nest: ContractionTemplate, t: Tiles) -> Any:
@@ -48,3 +54,23 @@ def take_turns(nest: ContractionTemplate, t: Tiles) -> Any:
     turns = np.ceil((t["bk"] if k is None else np.minimum(t["bk"], max(1, k))) / t["inner"])
     short = nest.by_group or turns <= nest.most_unrolled(t)
     return (t["sets"] == 1) | (short & (turns % t["sets"] == 0))
+
+
+def copied_ahead(nest: ContractionTemplate, t: Tiles) -> bool:
+    """Whether all that is staged is copied asynchronously: no unit stores what it has loaded."""
+    return all(s.asynchronous for s in nest.staged(int(t["bk"][0])))
+
+
+def cycles_at_barriers(nest: ContractionTemplate, t: Tiles, steps: Any) -> tuple[Any, Any]:
+    """Those that a group loses in so many steps, and those that it loses unless another block hides them: where operands are in
+    registers before the barrier, and the copies that it waits for are those of two steps ago."""
+    barriers = steps * np.where(t["stages"] > 2, 1, 2)
+    hidden = (t["sets"] > 1) & (t["stages"] > 2) & copied_ahead(nest, t)
+    each = np.maximum(1, t["gm"] * t["gn"] / nest.machine.schedulers)
+    return np.where(hidden, 0, SYNC * barriers), np.where(hidden, BARRIER * each * barriers, 0)
+
+
+def converts(nest: ContractionTemplate, a: AccessModel) -> bool:
+    """Whether an operand is converted where it is staged."""
+    made = dict(nest.materialised).get(a.tensor)
+    return made is not None and made.converted

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....dsl import syntax
 from ...ir.limits import WIDEST_ACCESS
 from ..access_model import AccessModel
@@ -41,6 +43,10 @@ class StagedResult:
     def fits(self, t: dict[str, Any], operands: Any) -> Any:
         """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
         return (t["split"] == 0) & (self.bytes(t) <= operands)
+
+    def last_stores(self, t: dict[str, Any], operands: Any) -> Any:
+        """Bytes that pass the pipe of staging memory when a block has computed: in and out, or whole transactions."""
+        return self.bytes(t) * np.where(self.fits(t, operands), 2, self.waste)
 
     def line(self, memory: str) -> syntax.Move:
         """The line in the block of the accumulator's `keep`."""
