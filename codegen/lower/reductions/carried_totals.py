@@ -56,7 +56,7 @@ class Carried:
 
 
 def carried_computations(ctx: LoweringContext, p: Prefix, row: str) -> Carried:
-    w = p.computation
+    w = p.terms
     assert w.reduction is not None
     kind, dtype, decay = w.reduction.kind, ctx.dtypes[w.name], p.decay
     state = decay.state if decay is not None else ()
@@ -94,7 +94,8 @@ def carried_computations(ctx: LoweringContext, p: Prefix, row: str) -> Carried:
                 extents=tuple((i, e) for i, e in w.extents if w.alias.get(i, i) not in left),
                 outputs=(Output(earlier, w.indices, _after_the_first(_product(whole, outside), decay) if outside else whole),),
             )
-    rows = replace(w, outputs=tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs))
+    outputs = tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs)
+    rows = replace(p.computation, outputs=outputs)
     neutral = neutral_value(kind, w.value.dtype)
     value = Masked(p.others, term, neutral, w.value.dtype) if p.others else term
     output = Output(carried, indices, of_total)
@@ -121,7 +122,7 @@ def rows_around(tile: Range, rows: Expr, row: str) -> dict[str, Range]:
     return {EarlierRow(row): Range(earlier, ONE), LastRow(row): Range(last, ONE, (rows - last,))}
 
 
-def scaled_before(before: Load, factors: list[Value | None], own: Value, earlier: str) -> Value:
+def scaled_before(before: Load, factors: Sequence[Value | None], own: Value, earlier: str) -> Value:
     """A tile's `own` terms, and those before it times the factors. The first tile has none, and no row before it."""
     dtype = before.dtype.compute
     if all(f is None for f in factors):

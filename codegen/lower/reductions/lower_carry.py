@@ -36,6 +36,7 @@ from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
 from ..tiling.prefixes import APART, Prefix, new_terms, prefix_of
 from .carried_totals import carried_computations, rows_around, shown_corrections
 from .open_accumulators import accumulates_at_leaf
+from .scores_in_tile import scores_of, with_scores
 from .split_reduction import tile_splits_reduction
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ def prefixes(low: Lowering, focus: Focus, tile: Tile) -> list[Prefix]:
         return []
     (axis,) = tile.axes
     span = modifier_span(tile, "carry")
-    found = [p for w in focus.computations if (p := prefix_of(w, axis.index, span)) is not None]
+    found: list[Prefix] = []
+    for w in focus.computations:
+        scores = scores_of(low, focus, tile, w)
+        p = prefix_of(w, axis.index, span, with_scores(w, scores) if scores else w)
+        found += [] if p is None else [p]
     if not found:
         return []
     low.ctx.carrying.add(tile.key)
@@ -151,8 +156,10 @@ def _check_own_terms(low: Lowering, focus: Focus, tile: Tile, found: list[Prefix
     """OWN_TERMS. Raises NotYet."""
     below, names = tile.below.staged, {p.computation.name for p in found}
     for p in found:
+        scores = {w.name for w in scores_of(low, focus, tile, p.computation)}
         for w in focus.computations:
             made_below = w.reduction is None and p.index in w.indices and not below.isdisjoint(w.targets)
+            made_below |= w.name in scores
             if w.name not in names and p.index in w.all_indices and not made_below:
                 raise NotYet(
                     f"`{w.result}` shares the loop of `{p.computation.result}`, and goes over all of `{p.index}`",

@@ -30,17 +30,20 @@ class Prefix:
     """`computation` has the terms with `index <= row + shift`, and `others` of its domain hold.
 
     decay   how the terms depend on the row; None where they do not
+    terms   the computation with all that its terms are made of: sums that lines make for each tile are seen through
     """
 
     computation: Computation
     index: str
     shift: int
     others: tuple[Expr, ...]
+    terms: Computation
     decay: Decay | None = None
 
 
-def prefix_of(w: Computation, row: str, span: Span | None) -> Prefix | None:
+def prefix_of(w: Computation, row: str, span: Span | None, terms: Computation | None = None) -> Prefix | None:
     """None where no rows are in the domain of the computation. Raises CarryMismatch, or NotYet, for other domains (GROWS)."""
+    terms = terms or w
     if w.reduction is None or row not in w.indices:
         return None
     limiting = [c for c in w.domain if _has(c, row)]
@@ -58,13 +61,13 @@ def prefix_of(w: Computation, row: str, span: Span | None) -> Prefix | None:
     if steps != [1, -1] or rest.constant is None:
         raise NotYet(f"only domains such as `{reduced[0]} <= {row} + 1` are carried yet, not {text}", span, help=APART)
     others = tuple(c for c in w.domain if c is not condition)
-    found = Prefix(w, reduced[0], rest.constant, others)
-    return replace(found, decay=_decay(found, row, span)) if row in indices_of(w.term, w.alias) else found
+    found = Prefix(w, reduced[0], rest.constant, others, terms)
+    return replace(found, decay=_decay(found, row, span)) if row in indices_of(terms.term, terms.alias) else found
 
 
 def _decay(p: Prefix, row: str, span: Span | None) -> Decay:
     """Raises CarryMismatch, or NotYet."""
-    w = p.computation
+    w = p.terms
     assert w.reduction is not None
     if w.reduction.kind != "sum":
         raise NotYet(

@@ -202,3 +202,85 @@ def test_a_state_that_registers_do_not_hold_is_refused() -> None:
         compile_program(module, module.ops["f"], module.schedules["s"], module.device("sm_80"))
     assert "totals of O" in str(e.value) or "a total of `O` for each of `e` and `d`" in str(e.value)
     assert "help:" in str(e.value)
+
+
+def chunks(value: str = "A[t, s] * V[s, e]", scores: str = "sum(d) Q[t, d] * K[s, d]", bound: str = "s <= t") -> str:
+    """The scores of rows are a statement, and the sum reads them."""
+    head = "op f[T, E](Q: f32[T, 4], K: f32[T, 4], V: f32[T, E], g: f32[T]) -> (O: f32[T, E]):\n"
+    body = f"    A[t, s] = {scores}\n    O[t, e] = sum(s where {bound}) {value}\n"
+    return head + body
+
+
+GATED = "exp(g[t] - g[s]) * A[t, s] * V[s, e]"
+CHUNKS = {
+    "scores in memory": "tile t: 8 carry / keep A in dram / tile e: 1 -> lane",
+    "rows one by one": "tile t: 1 carry / keep A in register / tile e: 1 -> lane",
+    "results kept": "tile t: 5 carry / keep A in dram / keep O in register / tile s: 2 / tile e: 1 -> lane",
+}
+GPU_CHUNKS = {
+    "a row a warp": "tile e: 32 -> block / tile t: 8 carry / keep A in shared / tile t: 1 -> warp / tile e: 1 -> thread",
+    "rows and columns": "tile e: 4 -> block / tile t: 8 carry / keep A in shared / tile t: 1, e: 1 -> thread",
+    "staged": "tile e: 16 -> block / tile t: 8 carry / move K -> shared / move Q -> shared / keep A in shared"
+    " / tile t: 2, e: 1 -> thread",
+}
+
+
+@pytest.mark.parametrize(("bound", "shift"), [("s <= t", 0), ("s < t + 3", 2), ("s <= t - 3", -3)])
+@pytest.mark.parametrize("name", [*CHUNKS, *GPU_CHUNKS])
+def test_scores_are_made_for_each_tile(name: str, bound: str, shift: int) -> None:
+    """What hand-written kernels do: the product of masked scores in a tile, and that with the state before it."""
+    lines, device = (CHUNKS[name], "cpu:avx2") if name in CHUNKS else (GPU_CHUNKS[name], "sm_80")
+    text = f"{chunks(GATED, bound=bound)}schedule s for f where E <= 8:\n{written(lines)}"
+    module = loads(text)
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device(device)).program
+    assert len(program.launches) == 1
+    case = Case("", gates, shift)
+    for shape in ((0, 3), (1, 1), (3, 0), (11, 8), (21, 5)):
+        v, sizes = arrays_of(text, shape), dict(zip("TE", shape, strict=True))
+        close(interpret(program, v, sizes, {"core": 2})["O"], case, v)
+
+
+@pytest.mark.parametrize("name", GPU_CHUNKS)
+def test_scores_under_the_emulator(name: str) -> None:
+    text = f"{chunks(GATED)}schedule s for f:\n{written(GPU_CHUNKS[name])}"
+    kernel = compile(text, op="f", schedule="s", target="emulate:sm_80")
+    for shape in ((1, 1), (3, 0), (21, 35)):
+        v = arrays_of(text, shape)
+        close(kernel(*v.values()), Case("", gates), v)
+
+
+def test_scores_on_cpus() -> None:
+    skip_unless_run_here("cpu:generic")
+    for lines in CHUNKS.values():
+        text = f"{chunks(GATED)}schedule s for f where E <= 8:\n{written(lines)}"
+        kernel = compile(text, op="f", schedule="s", target="cpu:generic")
+        for shape in ((0, 3), (1, 1), (23, 7)):
+            v, out = arrays_of(text, shape), np.full(shape, np.nan, np.float32)
+            kernel(*v.values(), out=out)
+            close(out, Case("", gates), v)
+
+
+SCORES_REFUSED = {
+    "a function": (chunks("exp(A[t, s]) * V[s, e] * g[s]"), "reads a value of the row at each `s`"),
+    "twice": (chunks("A[t, s] * A[t, s] * V[s, e] * g[s]"), "reads a value of the row at each `s`"),
+    "rounded": (
+        chunks("f32(A[t, s]) * V[s, e] * g[s]", "f16(sum(d) Q[t, d] * K[s, d])"),
+        "reads a value of the row at each `s`",
+    ),
+    "maxima": (chunks("A[t, s] * V[s, e] * g[s]", "max(d) Q[t, d] * K[s, d]"), "reads a value of the row at each `s`"),
+    "an index of both": (
+        chunks(GATED).replace("[t, e]", "[t, d]").replace("[s, e]", "[s, d]").replace("E]", "4]").replace("[T, 4](", "[T]("),
+        "`A` is a sum over `d`, which `O` has as well",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCORES_REFUSED)
+def test_scores_that_are_refused(name: str) -> None:
+    text, why = SCORES_REFUSED[name]
+    text = f"{text}schedule s for f:\n{written('tile t: 4 carry / keep A in register')}"
+    module = loads(text)
+    with pytest.raises(UserError) as e:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
+    assert why in str(e.value)
+    assert "help:" in str(e.value)
