@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
-from ....dsl.values import Apply, Const, IndexValue, Load, Masked, Value, copied, loads, transform, walk
+from ....dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, copied, loads, transform, walk
 from ...algebra.follow import DoesNotFollow, Statistic, correction
 from ...plan.computations import indices_of, substitute
 from ...plan.derived_names import PreviousValue
@@ -175,6 +175,10 @@ def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str
                     return statistic(n)
                 number = statistic(replace(n, expr=own))
                 return number if rest.constant == 0 else Apply("add", (number, replace(n, expr=rest)), n.dtype)
+            case Cast(dtype=dtype) if (
+                dtype.kind == "float" and dtype != dtype.compute and _names(n) & reduced and row in _names(n)
+            ):
+                raise DoesNotFollow(f"rounds a {_ROW} to {dtype}")
             case Masked(conds=conds) if any(_has(c, row) for c in conds):
                 raise DoesNotFollow(f"makes a choice by the {_ROW}")
         return None

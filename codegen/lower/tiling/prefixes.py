@@ -76,7 +76,8 @@ def _decay(p: Prefix, row: str, span: Span | None) -> Decay:
             help=APART,
         )
     others = {i: i for i in w.reduced if i != p.index} | {c: fused for c, fused in w.alias.items() if fused in w.reduced}
-    divides = p.shift >= -1 and not p.others
+    extents = dict(w.extents)
+    divides = p.shift >= -1 and not p.others and extents[row] == extents[p.index]
     try:
         return decay_of(w.term, row, EarlierRow(row), p.index, others, divides)
     except DoesNotFollow as reason:

@@ -256,6 +256,16 @@ def test_a_factor_that_is_zero_is_not_divided_by() -> None:
     close(kernel(*v.values()), case, v)
 
 
+def test_a_quotient_is_not_of_rows_that_no_term_divides_by() -> None:
+    """There are eight terms and more rows: `a` of the others may be 0."""
+    skip_unless_run_here("cpu:generic")
+    op = "op f(X: f32[8], a: f32[40]) -> (P: f32[20]):\n    P[i] = sum(j where j <= i) a[2*i] / a[2*j] * X[j]\n"
+    kernel = compile(f"{op}schedule s for f:\n{written(CPU['elements'])}", op="f", schedule="s", target="cpu:generic")
+    x, a = np.ones(8, np.float32), np.ones(40, np.float32)
+    a[[22, 30]] = 0
+    np.testing.assert_array_equal(kernel(x, a), np.minimum(np.arange(20) + 1, 8) * a[::2])
+
+
 def test_what_goes_on_is_explained() -> None:
     module = loads(text_of(DECAYS["log gates"], CPU["lanes"]))
     compiled = compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
@@ -286,6 +296,8 @@ def test_a_correction_that_is_wrong_is_found(broken: str, monkeypatch: pytest.Mo
 REFUSED = {
     "added": ("sum(j where j <= i) (X[j] + g[i])", "adds what the value of the row scales and what it does not scale alike"),
     "rounded": ("sum(j where j <= i) f32(i32(g[i] - X[j]))", "rounds a value of the row to i32"),
+    "narrowed": ("sum(j where j <= i) f32(f16(exp(g[i] - g[j]))) * X[j]", "rounds a value of the row to f16"),
+    "a narrow exponent": ("sum(j where j <= i) exp(f32(f16(g[i] - g[j]))) * X[j]", "rounds a value of the row to f16"),
     "compared": ("sum(j where j <= i) where(g[i] > X[j], X[j], 0.0)", "makes a choice by the value of the row"),
     "by its number": ("sum(j where j <= i) (X[j] + where(i > 5, X[j], 0.0))", "makes a choice by the value of the row"),
     "multiplied": ("sum(j where j <= i) exp(g[i] * X[j])", "shifts the value of the row by a factor that varies with `j`"),
