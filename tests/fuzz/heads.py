@@ -156,6 +156,8 @@ def prefixes(writer: Writer) -> list[Line]:
     spot.extents[row] = n = rng.choice((1, 2, 4, 8, 8, 16, 5))
     spot.extents[index] = n
     out.append(Line(f"tile {row}: {n}" + rng.choice(("", "", " peel", " unroll 2")) + " carry"))
+    scores = [n for n, axes in facts.results.items() if axes == (row, index) and n != result]
+    out += [Line(f"keep {n} in {rng.choice(writer.device.memories[1:]).name}") for n in scores if writer.maybe(0.7)]
     if writer.maybe(0.3):
         out.append(Line(f"keep {result} in {writer.device.memories[-1].name}"))
     for _ in range(rng.choice((0, 0, 1, 2))):

@@ -51,6 +51,8 @@ def prefix(writer: Writer, dims: tuple[str, ...]) -> None:
         if len(over) > 1 and _draw(rng, 20, 0.6):  # what goes on has an element for each of the other index
             name = writer.input((indices[over[0]], indices[over[1]]), writer.compute)
             body = Binary("*", Read(name, (Named(row), Named(over[1]))), body)
+    if kind == "sum" and _draw(rng, 28, 0.25):
+        body = Binary("*", _scores(writer, row, over[0], indices[over[0]]), body)
     value = Reduce(kind, tuple(over), body, (), tuple(domain))
     writer.shaped.add(writer.assign(all_of, free, value, writer.compute))
 
@@ -77,6 +79,15 @@ def _decay(writer: Writer, row: str, index: str, dim: str) -> Expr:
             here,
         )
     )
+
+
+def _scores(writer: Writer, row: str, index: str, dim: str) -> Expr:
+    """A sum for each row and index, which a statement has: lines may keep it in the tile that carries."""
+    left, right = (writer.input((dim, dim), writer.compute) for _ in range(2))
+    product = Binary("*", Read(left, (Named(row), Named("inner"))), Read(right, (Named(index), Named("inner"))))
+    value = Reduce("sum", ("inner",), product)
+    name = writer.assign({row: dim, index: dim, "inner": dim}, [row, index], value, writer.compute)
+    return Read(name, (Named(row), Named(index)))
 
 
 def partly(writer: Writer, kind: str, indices: dict[str, str], over: list[str], free: list[str], body: Expr) -> Reduce:
