@@ -17,6 +17,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.dsl.module import loads
+from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise
 
 # A GPU whose warps have any number of lanes.
@@ -79,10 +80,16 @@ def written(lines: str) -> str:
     return "".join(f"    {x}\n" for x in indented)
 
 
+@lru_cache(maxsize=64)
+def op_of(formula: Formula) -> Op:
+    """A text is parsed once for all sizes and schedules of a test."""
+    return loads(formula.text).ops["f"]
+
+
 def inputs_of(formula: Formula, sizes: Sizes, seed: int = 0) -> dict[str, np.ndarray]:
     """Integers from -4 to 4."""
     rng = np.random.default_rng(seed)
-    op = loads(formula.text).ops["f"]
+    op = op_of(formula)
     shapes = {t.name: tuple(e.evaluate(dict(sizes)) for e in t.shape) for t in op.inputs}
     return {name: rng.integers(-4, 5, shape).astype(np.float32) for name, shape in shapes.items()}
 
@@ -97,4 +104,4 @@ def agrees(formula: Formula, program: Program, sizes: Sizes, finite: Sizes | Non
     ):
         np.testing.assert_array_equal(got, expected)
     with suppress(ValueBudgetExceeded):
-        check_once(program, loads(formula.text).ops["f"], sizes, finite, work=WORK)
+        check_once(program, op_of(formula), sizes, finite, work=WORK)
