@@ -22,7 +22,6 @@ MASKED = """op f[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) 
     o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
 """
 OPS = {"a padded convolution": CONV.format(0), "a convolution with other padding": CONV.format(0.5), "masked attention": MASKED}
-CASES = [(name, device) for name in OPS for device in ("sm_80", "gfx942", "gfx1100")]
 
 
 @cache
@@ -44,7 +43,9 @@ def compiled(name: str, device: str, count: int) -> andiron.Kernel:
     return andiron.compile(f"{OPS[name]}{beginning(name, device, count)}\n", schedule="w", target=f"emulate:{device}")
 
 
-@pytest.mark.parametrize(("name", "device"), CASES)
+@pytest.mark.every_second
+@pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("name", OPS)
 def test_it_is_completed(name: str, device: str) -> None:
     """Of every third length; with `FUZZ=N` of all."""
     count = len(own_lines(name, device)[1])

@@ -35,7 +35,9 @@ DEVICES = ("sm_80", "gfx942", "gfx1100")
 BOTH = [(name, device) for name in OPS for device in DEVICES]
 
 
-@pytest.mark.parametrize(("name", "device"), BOTH)
+@pytest.mark.every_second
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", OPS)
 def test_right(name: str, device: str) -> None:
     text = OPS[name]
     if text is THREE:  # also where launches apart are predicted to be faster
