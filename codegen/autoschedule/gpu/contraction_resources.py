@@ -148,11 +148,6 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     )
 
 
-def converts(nest: ContractionTemplate, a: AccessModel) -> bool:
-    """Whether an operand is converted where it is staged."""
-    return (made := dict(nest.materialised).get(a.tensor)) is not None and made.converted
-
-
 def operand_buffers(nest: ContractionTemplate, at: dict[str, Any]) -> Any:
     """Bytes of a block's buffers of operands, for one candidate."""
     return _of_depths(nest, at, at["bk"]).stage * at["stages"]
