@@ -116,23 +116,29 @@ andiron_attention_backward__attention_backward_dk(const uint16_t* __restrict__ q
         // tile d: 16
         for (int d1 = 0; d1 < (D + 15) / 16; d1++) {
             uint32_t b[2][2];
+            uint16_t* k_shared_r16[2];
+            #pragma unroll
+            for (int r16 = 0; r16 < 2; r16++) {
+                k_shared_r16[r16] = k_shared3 + 8 * ((2 * d1 + r16) ^ (thread / 4));
+            }
+            uint16_t* q_shared_r18[4];
+            #pragma unroll
+            for (int r18 = 0; r18 < 4; r18++) {
+                q_shared_r18[r18] = q_shared3 + 512 * (r18 % 2) + 8 * ((2 * d1 + r18 / 2) ^ (thread / 4));
+            }
             #pragma unroll
             for (int t2_ = 0; t2_ < 2; t2_++) {
-                uint16_t* k_shared_t2 = k_shared3 + 512 * t2_;
                 #pragma unroll
                 for (int r16 = 0; r16 < 2; r16++) {
-                    uint16_t* k_shared_r16 = k_shared_t2 + 8 * ((2 * d1 + r16) ^ (thread / 4));
-                    i__load_shared_f16x2(k_shared_r16, (uint32_t (&)[1])b[t2_][r16]);
+                    i__load_shared_f16x2(k_shared_r16[r16] + 512 * t2_, (uint32_t (&)[1])b[t2_][r16]);
                 }
             }
             #pragma unroll
             for (int i2 = 0; i2 < 4; i2++) {
-                uint16_t* q_shared_i2 = q_shared3 + 1024 * i2;
                 uint32_t a[4];
                 #pragma unroll
                 for (int r18 = 0; r18 < 4; r18++) {
-                    uint16_t* q_shared_r18 = q_shared_i2 + 512 * (r18 % 2) + 8 * ((2 * d1 + r18 / 2) ^ (thread / 4));
-                    i__load_shared_f16x2(q_shared_r18, (uint32_t (&)[1])a[r18]);
+                    i__load_shared_f16x2(q_shared_r18[r18] + 1024 * i2, (uint32_t (&)[1])a[r18]);
                 }
                 #pragma unroll
                 for (int t3_ = 0; t3_ < 2; t3_++) i__mma_m16n8k16_f16(a, b[t3_], s_sum11[i2][t3_]);
@@ -164,23 +170,29 @@ andiron_attention_backward__attention_backward_dk(const uint16_t* __restrict__ q
         // tile d: 16
         for (int d2 = 0; d2 < (D + 15) / 16; d2++) {
             uint32_t b1[2][2];
+            uint16_t* v_shared_r41[2];
+            #pragma unroll
+            for (int r41 = 0; r41 < 2; r41++) {
+                v_shared_r41[r41] = v_shared3 + 8 * ((2 * d2 + r41) ^ (thread / 4));
+            }
+            uint16_t* do_shared_r51[4];
+            #pragma unroll
+            for (int r51 = 0; r51 < 4; r51++) {
+                do_shared_r51[r51] = do_shared3 + 512 * (r51 % 2) + 8 * ((2 * d2 + r51 / 2) ^ (thread / 4));
+            }
             #pragma unroll
             for (int t6_ = 0; t6_ < 2; t6_++) {
-                uint16_t* v_shared_t6 = v_shared3 + 512 * t6_;
                 #pragma unroll
                 for (int r41 = 0; r41 < 2; r41++) {
-                    uint16_t* v_shared_r41 = v_shared_t6 + 8 * ((2 * d2 + r41) ^ (thread / 4));
-                    i__load_shared_f16x2(v_shared_r41, (uint32_t (&)[1])b1[t6_][r41]);
+                    i__load_shared_f16x2(v_shared_r41[r41] + 512 * t6_, (uint32_t (&)[1])b1[t6_][r41]);
                 }
             }
             #pragma unroll
             for (int i5 = 0; i5 < 4; i5++) {
-                uint16_t* do_shared_i5 = do_shared3 + 1024 * i5;
                 uint32_t a1[4];
                 #pragma unroll
                 for (int r51 = 0; r51 < 4; r51++) {
-                    uint16_t* do_shared_r51 = do_shared_i5 + 512 * (r51 % 2) + 8 * ((2 * d2 + r51 / 2) ^ (thread / 4));
-                    i__load_shared_f16x2(do_shared_r51, (uint32_t (&)[1])a1[r51]);
+                    i__load_shared_f16x2(do_shared_r51[r51] + 1024 * i5, (uint32_t (&)[1])a1[r51]);
                 }
                 #pragma unroll
                 for (int t7_ = 0; t7_ < 2; t7_++) i__mma_m16n8k16_f16(a1, b1[t7_], dp2[i5][t7_]);
