@@ -277,7 +277,7 @@ def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], 
         return None
     if any(found.extents[i].interval[1] is None for i in (*scores.reduced, *found.features(product))):
         return None
-    for passes in (True, False):
+    for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
         ways = _ways(ctx, machine, computations, found, passes)
         best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
         nest = FragmentPass(ctx, machine, found, *best, passes) if best is not None else None
