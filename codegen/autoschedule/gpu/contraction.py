@@ -329,7 +329,7 @@ class ContractionTemplate:
         given: dict[str, tuple[syntax.Line, ...]] = {"fuse": mp.fuses}
         given |= {} if self.by_group else {"lane": (self._lane_line(at),)}
         if self.result is not None and self.result.fits(at, operand_buffers(self, at)):
-            block = (self.result.line(machine.staging.name),)
+            block = (self.result.line(machine.staging.name, at),)
             given["keep"] = (syntax.Keep(mp.computation.names[:1], machine.register.name, block=block),)
         at = at | {"inner": mp.leaf[2]}
         names = [x.name for x in self.slots]

@@ -1,12 +1,13 @@
 """Results that go through staging memory, so that rows are stored in whole transactions.
 
     keep C in register:
-        move C -> shared pad 8
+        move C -> shared swizzle
 
 An instruction spreads its result over a group by its fragment. Where a row of the fragment is shorter than a transaction, a
 store of the group fills parts of many. The buffer lies where those of the operands were (`lower.capacity`).
 
 ROOM    The result is staged where the operands' buffers have the room: no block takes more memory for it.
+SPREAD  Rows that fill all banks once or several times are swizzled, others padded: neighbours in a column are in other banks.
 VECTORS Rows are as long as vectors, or of open length: others are stored element by element either way.
 """
 
@@ -28,17 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StagedResult:
-    """`waste`: bytes of transactions for each byte that is stored without staging. `pad`: elements after a row."""
+    """`waste`: bytes of transactions for each byte that is stored without staging. `pad`: elements after a row.
+    `banks`: elements that fill all banks (SPREAD)."""
 
     access: AccessModel
     rows: str  # the name of the size of a block's tile across rows
     columns: str
     waste: float
     pad: int
+    banks: int
 
     def bytes(self, t: dict[str, Any]) -> Any:
         """Of a block."""
-        return t[self.rows] * (t[self.columns] + self.pad) * self.access.dtype.bytes
+        row = t[self.columns] + np.where(t[self.columns] % self.banks, self.pad, 0)
+        return t[self.rows] * row * self.access.dtype.bytes
 
     def fits(self, t: dict[str, Any], operands: Any) -> Any:
         """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
@@ -48,9 +52,10 @@ class StagedResult:
         """Bytes that pass the pipe of staging memory when a block has computed: in and out, or whole transactions."""
         return self.bytes(t) * np.where(self.fits(t, operands), 2, self.waste)
 
-    def line(self, memory: str) -> syntax.Move:
+    def line(self, memory: str, t: dict[str, int]) -> syntax.Move:
         """The line in the block of the accumulator's `keep`."""
-        return syntax.Move(self.access.tensor, memory, modifiers=modifier("pad", self.pad))
+        spread = modifier("pad", self.pad) if t[self.columns] % self.banks else modifier("swizzle")
+        return syntax.Move(self.access.tensor, memory, modifiers=spread)
 
 
 def staged_result(nest: ContractionTemplate) -> StagedResult | None:
@@ -68,4 +73,4 @@ def staged_result(nest: ContractionTemplate) -> StagedResult | None:
     if row >= transaction or (extent is not None and extent % vector):  # VECTORS
         return None
     across, along = ("bn", "bm") if axis == mp.m else ("bm", "bn")
-    return StagedResult(access, across, along, transaction / row, vector)
+    return StagedResult(access, across, along, transaction / row, vector, nest.machine.bank_bytes // access.dtype.bytes)
