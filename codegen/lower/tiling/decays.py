@@ -26,6 +26,7 @@ from ...plan.derived_names import PreviousValue
 _ROW = "value of the row"  # what a statistic is called in reasons
 _FOLLOWED = ("add", "sub", "mul", "div", "neg", "fma", "exp", "exp2", "pow")  # functions that a correction looks into
 _POWERS = ("exp", "exp2", "pow")  # those of which a quotient is the power of a difference
+_UNPROVEN = ("where", "abs", "relu", "min", "max")  # functions through which the exactly-once checker sees no factor
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str
                 own = as_expr(Var(row)) * e.coefficient(Var(row))
                 rest = e - own
                 if _has(rest, row):
+                    if both := sorted(_names(n) & reduced):
+                        raise DoesNotFollow(f"has a number of the row and of `{both[0]}` that is not the sum of one of each")
                     return statistic(n)
                 number = statistic(replace(n, expr=own))
                 return number if rest.constant == 0 else Apply("add", (number, replace(n, expr=rest)), n.dtype)
@@ -179,11 +182,18 @@ def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str
                 dtype.kind == "float" and dtype != dtype.compute and _names(n) & reduced and row in _names(n)
             ):
                 raise DoesNotFollow(f"rounds a {_ROW} to {dtype}")
+            case Apply(fn=fn, args=args) if fn in _UNPROVEN and _names(n) & reduced and row in _of_results(fn, args):
+                raise DoesNotFollow(f"is scaled inside of `{fn}`, where it is not checked that each point counts once")
             case Masked(conds=conds) if any(_has(c, row) for c in conds):
                 raise DoesNotFollow(f"makes a choice by the {_ROW}")
         return None
 
     return transform(v, step)
+
+
+def _of_results(fn: str, args: tuple[Value, ...]) -> set[str]:
+    """The indices of what a function returns something of: not of a condition."""
+    return {i for a in (args[1:] if fn == "where" else args) for i in _names(a)}
 
 
 def _unmarked(v: Value, row: str, earlier: str, leaves: dict[Value, str]) -> Value:

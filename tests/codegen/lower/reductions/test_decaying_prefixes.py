@@ -305,6 +305,13 @@ REFUSED = {
     "both": ("sum(j where j <= i) T[i, j] * X[j]", "reads a value of the row at each `j`, over which it goes itself"),
     "inside": ("sum(j where j <= i) pow(X[j] * g[i] + g[i], 2.0)", "is scaled by a value of the row, which may be 0"),
     "a maximum": ("max(j where j <= i) (X[j] + g[i] - g[j])", "depend on `i`, and it is a `max`: only sums are corrected yet"),
+    "an absolute value": ("sum(j where j <= i) abs(exp(g[i] - g[j]) * X[j])", "is scaled inside of `abs`"),
+    "a minimum": ("sum(j where j <= i) min(exp(g[i] - g[j]) * X[j], exp(g[i]))", "is scaled inside of `min`"),
+    "one of two": ("sum(j where j <= i) where(X[j] > 0.0, exp(g[i] - g[j]), 0.0)", "is scaled inside of `where`"),
+    "halves": (
+        "sum(j where j <= i) pow(0.5, i/2 - j/2) * X[j]",
+        "has a number of the row and of `j` that is not the sum of one",
+    ),
     "integers": ("f32(sum(j where j <= i) (i32(X[j]) - i32(g[i])))", "only floats are divided"),
 }
 
