@@ -93,9 +93,10 @@ class FragmentPass(PassModel):
 
     @cached_property
     def crossing(self) -> StagedOperand | None:
-        """CROSSES: the values that the product reads, as they are staged."""
+        """CROSSES: the values that the product alone reads, as they are staged. Sums of rows read registers."""
         reads = [a for a in AccessProblem.of(self.product, self.ctx.dtypes).inner if self.is_made(a)]
-        if self.passes or len(reads) != 1:
+        others = {t for w in self.found.every if w is not self.product for t in w.reads}
+        if self.passes or len(reads) != 1 or reads[0].tensor in others:
             return None
         return best_staging(self.ctx, self.machine, _mapping(self.product, self.second), reads[0], self._whole, {})
 

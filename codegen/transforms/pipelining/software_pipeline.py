@@ -18,6 +18,7 @@ TOTAL        what computes what it stores stands under no condition, or no compi
              The last iterations load the last one's elements once more, and store them where nobody reads.
 NAMED        registers have no index: loops over rotating ones are unrolled, by n iterations if the trip count is open.
 NOTHING_NEW  a copy is issued ahead only of tensors that the loop does not write.
+COPIED_AGAIN a copy of a copy that rotates, as of fragments in registers, has one buffer: it is made when that has arrived.
 
 Must run before barriers are placed: because of the rotation, one barrier an iteration is enough.
 """
@@ -182,6 +183,8 @@ class CopyPipeliner:
             return replace(s, body=without_rotation(s.body, lambda a: is_rotating(a, s.var)))
         refused: dict[str, str] = {}
         stored = written(s.body, tuple(self.instrs.values()))
+        found = {a.buffer.name for head, _ in batches_of(s.body, s.var, ()) for a in chain(head, s.var)[0]}
+        again: set[str] = set()  # COPIED_AGAIN
         for head, context in batches_of(s.body, s.var, ()):
             allocs, _, _ = chain(head, s.var)
             names = tuple(x for x in context if isinstance(x, Let))
@@ -190,19 +193,20 @@ class CopyPipeliner:
                 own = {x.buffer.name for x in statements(copy_of(a)) if isinstance(x, Alloc)} | {a.buffer.name}
                 if s.step.constant != 1 or any(s.var in c.variables() for c in conds):
                     refused[a.buffer.name] = "what is moved is not the next in turn"
-                elif (buffers_used(copy_of(a)) - own) & stored:  # NOTHING_NEW
-                    refused[a.buffer.name] = "the loop writes what it copies"
-        found = {a.buffer.name for head, _ in batches_of(s.body, s.var, ()) for a in chain(head, s.var)[0]}
+                elif made := (buffers_used(copy_of(a)) - own) & stored:  # NOTHING_NEW
+                    if made <= found:
+                        again.add(a.buffer.name)
+                    else:
+                        refused[a.buffer.name] = "the loop writes what it copies"
         for a in staged(s.body, s.var):
             if a.buffer.name not in found:
                 refused[a.buffer.name] = "it is not filled once a turn"
         for name, why in refused.items():
             self.note(f"`pipeline` of `{name}`: {why}; one buffer")
-        return (
-            replace(s, body=without_rotation(s.body, lambda a: is_rotating(a, s.var) and a.buffer.name in refused))
-            if refused
-            else s
-        )
+        left = again | refused.keys()
+        if not left:
+            return s
+        return replace(s, body=without_rotation(s.body, lambda a: is_rotating(a, s.var) and a.buffer.name in left))
 
 
 class RotatingLoop:

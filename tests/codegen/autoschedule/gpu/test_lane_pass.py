@@ -29,6 +29,12 @@ op with_lse[H, G, Q, T, D, E](q: f32[H, G, Q, D], k: f32[H, D, T], v: f32[H, T, 
     l[h, g, i] = sum(t) p[h, g, i, t]
     o[h, g, i, e] = (sum(t) p[h, g, i, t] * v[h, t, e]) / l[h, g, i]
     y[h, g, i] = m[h, g, i] + log(l[h, g, i])
+op rounded[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D]):
+    s[h, i, t] = (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * rsqrt(D)
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = f16(exp(s[h, i, t] - m[h, i]))
+    l[h, i] = sum(t) f32(p[h, i, t])
+    o[h, i, d] = (sum(t) f32(p[h, i, t]) * f32(v[h, t, d])) / l[h, i]
 """
 CASES = {
     "attention_f32": {"H": 1, "Q": 37, "T": 41, "D": 15},
@@ -112,8 +118,9 @@ def test_one_launch_where_it_is_faster(device: str) -> None:
 
 
 def test_apart_where_that_is_faster() -> None:
-    """By instructions whose results are no operands, whatever the order of the keys."""
-    made = compiled("attention", "gfx1100", LARGE | {"D": 128})
+    """By instructions whose results are no operands, whatever the order of the keys. Sums of rows read the values as well, so
+    these cannot be in shared memory."""
+    made = compiled("rounded", "gfx1100", LARGE | {"D": 128})
     (together,) = made.report["alternatives"]
     assert [x.nest for x in together.candidates] == ["apart: 4 launches", "one pass: 1 launch"]
     assert "wmma" in made.schedule

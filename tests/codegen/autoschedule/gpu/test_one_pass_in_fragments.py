@@ -162,6 +162,7 @@ def test_all_calls_of_an_order_are_counted() -> None:
 
 
 def test_where_no_operand_is_a_result_as_it_lies() -> None:
+    """Here the sum reads the values that the product converts, so they cannot go through shared memory."""
     module = loads(OPS)
     op, device = specialise(module.ops["attention"], LARGE), module.device("gfx1100")
     computations = in_one_launch(op)
