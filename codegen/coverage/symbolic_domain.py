@@ -112,7 +112,7 @@ class DigitTable:
             if x is None or extent is None or slice_order(as_expr(x), extent, slices) != e:
                 continue
             if x not in self.digits:
-                place = Var(f"{x.name}~", 0, x.hi)
+                place = Var(f"{x.name}.place", 0, x.hi)
                 self.extents[place] = extent
                 self.digits[x] = place, place, None
             place, other, value = self.digits[x]

@@ -8,6 +8,7 @@ store of the group fills parts of many. The buffer lies where those of the opera
 
 ROOM    The result is staged where the operands' buffers have the room: no block takes more memory for it.
 SPREAD  Rows that fill all banks once or several times are swizzled, others padded: neighbours in a column are in other banks.
+        Of open sizes all are padded: for these coverage is proven.
 VECTORS Rows are as long as vectors, or of open length: others are stored element by element either way.
 """
 
@@ -30,19 +31,22 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class StagedResult:
     """`waste`: bytes of transactions for each byte that is stored without staging. `pad`: elements after a row.
-    `banks`: elements that fill all banks (SPREAD)."""
+    `banks`: elements that fill all banks; None where all rows are padded (SPREAD)."""
 
     access: AccessModel
     rows: str  # the name of the size of a block's tile across rows
     columns: str
     waste: float
     pad: int
-    banks: int
+    banks: int | None
 
     def bytes(self, t: dict[str, Any]) -> Any:
         """Of a block."""
-        row = t[self.columns] + np.where(t[self.columns] % self.banks, self.pad, 0)
-        return t[self.rows] * row * self.access.dtype.bytes
+        return t[self.rows] * (t[self.columns] + self._padding(t)) * self.access.dtype.bytes
+
+    def _padding(self, t: dict[str, Any]) -> Any:
+        """SPREAD"""
+        return self.pad if self.banks is None else np.where(t[self.columns] % self.banks, self.pad, 0)
 
     def fits(self, t: dict[str, Any], operands: Any) -> Any:
         """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
@@ -54,7 +58,7 @@ class StagedResult:
 
     def line(self, memory: str, t: dict[str, int]) -> syntax.Move:
         """The line in the block of the accumulator's `keep`."""
-        spread = modifier("pad", self.pad) if t[self.columns] % self.banks else modifier("swizzle")
+        spread = modifier("pad", self.pad) if self._padding(t) else modifier("swizzle")
         return syntax.Move(self.access.tensor, memory, modifiers=spread)
 
 
@@ -73,4 +77,6 @@ def staged_result(nest: ContractionTemplate) -> StagedResult | None:
     if row >= transaction or (extent is not None and extent % vector):  # VECTORS
         return None
     across, along = ("bn", "bm") if axis == mp.m else ("bm", "bn")
-    return StagedResult(access, across, along, transaction / row, vector, nest.machine.bank_bytes // access.dtype.bytes)
+    known = all(nest.problem.extents[i].constant is not None for i in (mp.m, mp.n))
+    banks = nest.machine.bank_bytes // access.dtype.bytes if known else None
+    return StagedResult(access, across, along, transaction / row, vector, banks)
