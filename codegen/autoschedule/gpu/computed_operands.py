@@ -92,7 +92,7 @@ def is_window_factor(computations: tuple[Computation, ...]) -> bool:
     (tensor,), stored = w.targets, w.stored_indices(w.targets[0])
     read = {tuple(map(plain_index, ld.indices)) for ld in loads(last.value) if ld.tensor == tensor}
     after = any(ld.tensor == tensor for o in last.outputs for ld in loads(o.value))
-    return read == {tuple(stored)} and not after and set(stored) < set(last.all_indices)
+    return bool(stored) and read == {tuple(stored)} and not after and set(stored) < set(last.all_indices)
 
 
 def _window_cost(w: Computation, own: frozenset[str]) -> ElementCost:

@@ -162,3 +162,20 @@ def test_what_is_no_factor_of_a_product(reader: str) -> None:
     )
     launches = launches_of(loads(text).ops["f"], loads(text).device("sm_80"), (), frozenset({"D"}))
     assert not any(is_window_factor(g) for g, _ in launches)
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx1100"])
+def test_one_number_for_all_is_no_operand(device: str) -> None:
+    """The result of a short reduction without an index, that a sum reads."""
+    text = (
+        "op f[N](A: f32[4], B: f32[N, 4]) -> (t: f32[N]):\n"
+        "    least = min(m) A[m]\n"
+        "    total = sum(m) exp(least - A[m])\n"
+        "    t[n] = sum(m) B[n, m] * total\n"
+    )
+    kernel = compile(text, target=f"emulate:{device}")
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 37):
+        a, b = rng.standard_normal(4).astype(np.float32), rng.standard_normal((n, 4)).astype(np.float32)
+        want = (b.astype(float) * np.exp(a.min() - a.astype(float)).sum()).sum(axis=1)
+        np.testing.assert_allclose(kernel(a, b), want, rtol=1e-5, atol=1e-5)
