@@ -248,14 +248,14 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
-    chained = is_all_open(lines) and product_of_product(computations) is not None
-    if chained and (together := product_pass(ctx, computations)) is not None:
+    chain = product_of_product(computations) if is_all_open(lines) else None
+    if chain is not None and (together := product_pass(ctx, computations, chain)) is not None:
         yield together
         return
     pairs = pair_templates(ctx, machine, computations, problems)
     yield from pairs
     made = operand_computations(computations, own)
-    if chained and not made:
+    if chain is not None and not made:
         return
     siblings = siblings_of(computations)
     if siblings is not None:

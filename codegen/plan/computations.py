@@ -155,6 +155,12 @@ def plain_index(e: Expr) -> str | None:
     return v.name if v else None
 
 
+def reads_in_terms_alone(w: Computation, tensor: str, indices: Sequence[str]) -> bool:
+    """Whether a reduction reads a tensor at these indices only, and nothing that is computed of its result reads it."""
+    read = {tuple(map(plain_index, ld.indices)) for ld in loads(w.value) if ld.tensor == tensor}
+    return read == {tuple(indices)} and not any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))
+
+
 def fused_name(indices: Sequence[str]) -> str:
     """The name of one index for several, without the dots that only parts of names have: `m` and `j.2` make `mj2`."""
     return indices[0] if len(indices) == 1 else "".join(i.replace(".", "") for i in indices)

@@ -22,7 +22,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Cast, Load, Value, loads, walk
 from ...ir.limits import WIDEST_ACCESS
 from ...lower.leaves.match_instr import InstrMatch, fragment_map
-from ...plan.computations import Computation, plain_index
+from ...plan.computations import Computation, reads_in_terms_alone
 from ..access_model import AccessModel, AccessProblem, calls, operations
 from ..instr_mappings import is_loaded
 from ..line_builders import tile_text
@@ -90,9 +90,7 @@ def is_window_factor(computations: tuple[Computation, ...]) -> bool:
     if w.alias or not is_window(w):
         return False
     (tensor,), stored = w.targets, w.stored_indices(w.targets[0])
-    read = {tuple(map(plain_index, ld.indices)) for ld in loads(last.value) if ld.tensor == tensor}
-    after = any(ld.tensor == tensor for o in last.outputs for ld in loads(o.value))
-    return bool(stored) and read == {tuple(stored)} and not after and set(stored) < set(last.all_indices)
+    return bool(stored) and reads_in_terms_alone(last, tensor, stored) and set(stored) < set(last.all_indices)
 
 
 def _window_cost(w: Computation, own: frozenset[str]) -> ElementCost:

@@ -334,13 +334,13 @@ class ContractionTemplate:
         at = at | {"inner": mp.leaf[2]}
         names = [x.name for x in self.slots]
         below = names[names.index("k") + 1 + len(staged) :]
-        made = lines_of_slots(self.slots, at, without, modifiers, given)
-        inside = tuple(x for name in below for x in made.get(name, ()))
-        tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
+        plain = lines_of_slots(self.slots, at, without, modifiers, given)
+        inside = tuple(x for name in below for x in plain.get(name, ()))
+        computed, tiles_of = dict(self.materialised), {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
         for s in staged:
             line = s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside))
-            axes, made = ((s.free, 1) if s.inner == mp.k else (mp.k, 1), (s.inner, s.stored)), dict(self.materialised)
-            given["stage " + s.access.tensor] = (computing_line(line, made.get(s.access.tensor), machine, axes),)
+            axes = ((s.free, 1) if s.inner == mp.k else (mp.k, 1), (s.inner, s.stored))
+            given["stage " + s.access.tensor] = (computing_line(line, computed.get(s.access.tensor), machine, axes),)
         return lines_of_slots(self.slots, at, without, modifiers, given)
 
     def _loads(self, staged: tuple[StagedOperand, ...], sets: int) -> dict[str, tuple[syntax.Modifier, ...]]:

@@ -42,7 +42,7 @@ from ..constraints import Named
 from ..instr_mappings import InstrMapping, candidate_instrs
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
-from ..one_pass.find_pass import OnePass, name_of, one_pass_of, product_of_product
+from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from ..tile_space import Tiles, round_up
 from .contraction_resources import STEP
 from .cost import ResourceUse
@@ -262,10 +262,9 @@ def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -
     return _fragment_pass(ctx, computations, found)
 
 
-def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
-    """The same of a product of a product."""
-    found = product_of_product(computations)
-    return _fragment_pass(ctx, computations, found) if found is not None else None
+def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
+    """The same of what is `found`, a product of a product."""
+    return _fragment_pass(ctx, computations, found)
 
 
 def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:

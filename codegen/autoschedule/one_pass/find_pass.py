@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from ....dsl.errors import UserError
 from ....dsl.index.expr import Expr
-from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
-from ...plan.computations import Computation, computation_extents, plain_index
+from ...plan.computations import Computation, computation_extents, reads_in_terms_alone
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,9 @@ def product_of_product(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     (key,), (tensor,) = second.reduced, first.targets
     rows = tuple(i for i in first.indices if i != key)
-    read = {tuple(map(plain_index, ld.indices)) for ld in loads(second.value) if ld.tensor == tensor}
     own = first.outputs[0].indices if first.outputs else first.subscripts or first.indices
-    after = any(ld.tensor == tensor for o in second.outputs for ld in loads(o.value))
-    if read != {own} or after or key not in first.indices or not rows or not set(rows) < set(second.indices):
+    alone = reads_in_terms_alone(second, tensor, own)
+    if not alone or key not in first.indices or not rows or not set(rows) < set(second.indices):
         return None
     both = computation_extents(first).items() & computation_extents(second).items()
     if {*first.all_indices} & {*second.all_indices} - {i for i, _ in both}:
