@@ -6,6 +6,7 @@ instruction's fragments as well: no step waits for its loads, but each warp comp
 If the instruction can convert the factor itself, or no instruction matches, the factor is computed where it is read.
 
 FINISHED  what finishes a reduction, and is a factor of another, is computed once: where the results of the first are stored.
+          Several such factors, as of the gradients of attention, are stored side by side.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
                 continue
             if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
                 found |= factors
-    return frozenset(found)
+    return frozenset(found) - _finishing(op, frozenset(found))
+
+
+def _finishing(op: Op, found: frozenset[str]) -> frozenset[str]:
+    """Those of `found` that finish a reduction once all of them are kept: several readers would share its launch."""
+    makers = [w for g in group_launches_keeping(op, found) for w in g if w.reduction is not None]
+    return found.intersection(t for w in makers for t in w.targets)
 
 
 def finished_operands(op: Op, pointwise: frozenset[str]) -> frozenset[str]:
@@ -54,7 +61,9 @@ def finished_operands(op: Op, pointwise: frozenset[str]) -> frozenset[str]:
     every = [w for g in group_launches(op, frozenset(), factors) for w in g] if factors and len(reductions) > 1 else []
     for name in factors:
         maker = next((w for w in every if w.reduction is not None and name in w.targets), None)
-        if maker is None or len(maker.outputs) != 1 or (len(reused_indices(maker)) < 2 and not is_window(maker)):
+        if maker is None or not factors.issuperset(maker.targets):
+            continue
+        if len(reused_indices(maker)) < 2 and not is_window(maker):
             continue
         readers = [w for w in every if name in w.reads]
         alone = not any(maker.name in w.reads for w in every if w is not maker)
