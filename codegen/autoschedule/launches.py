@@ -22,7 +22,7 @@ from ..lower.workspace import workspace
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
 from ..plan.computations import Computation, Output
 from ..plan.derived_names import Accumulator
-from ..plan.group_launches import CircularLaunches, group_launches
+from ..plan.group_launches import CircularLaunches, group_launches, shared_outputs
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
@@ -213,7 +213,9 @@ def launches_of(
     kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = _intermediates(op)
-    groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, device)
+    groups = _planned(
+        without_second_names(op), kept & (inner | shared_outputs(op)), apart & inner, staged & inner, lines, device
+    )
     every = tuple(all_lines(lines))
     check_blocks(op, [x for x in lines if _has_own_launch(device, x)], every, groups, device.memories[0].name)
     check_inlined(op, every, groups)
@@ -273,6 +275,9 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         try:
             groups = group_launches(op, kept, apart, staged)
         except CircularLaunches as error:
+            if outputs := error.tensors & kept - _intermediates(op):  # they are stored in any case
+                kept -= outputs
+                continue
             line = next((x for x in all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
             if line is None:
                 kept, staged = kept - error.tensors, staged - error.tensors

@@ -17,7 +17,7 @@ from ...dsl.index.expr import Var
 from ...dsl.op import Op, Statement
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
-from .computations import Computation, Output, plain_var
+from .computations import Computation, Output, plain_index, plain_var
 from .inlining import inline_intermediates
 
 
@@ -34,7 +34,7 @@ def group_launches(
 ) -> tuple[tuple[Computation, ...], ...]:
     """The op's computations, grouped by launch, in order. Raises CircularLaunches.
 
-    kept    intermediates that a schedule keeps inside their readers' launch
+    kept    intermediates and outputs (`shared_outputs`) that a schedule keeps inside their readers' launch
     apart   those that it computes by themselves, before
     staged  pointwise intermediates that it moves: those are computed where they are moved, in their readers' launch, unless
             they are the epilogue of a reduction, which is a launch of its own
@@ -45,6 +45,26 @@ def group_launches(
     return _launches(
         computations, kept - {t for w in computations if w.reduction is not None for t in w.targets if t in staged}
     )
+
+
+def shared_outputs(op: Op) -> frozenset[str]:
+    """Outputs that may be kept in the launch of the statements that read them, which stores them besides.
+
+    No reader of a reduction's results reduces one of their indices: it would need those of other units, so its launch follows.
+    """
+    found: set[str] = set()
+    for t in op.outputs:
+        own = next((s for s in op.statements if s.target == t.name), None)
+        readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]
+        if own is not None and readers and (own.reduction is None or all(_is_row_of(s, t.name, own.indices) for s in readers)):
+            found.add(t.name)
+    return frozenset(found)
+
+
+def _is_row_of(s: Statement, tensor: str, indices: tuple[str, ...]) -> bool:
+    """Whether the statement reads the tensor at these indices alone, and has results for each of them."""
+    reads = [tuple(map(plain_index, ld.indices)) for ld in loads(s.value) if ld.tensor == tensor]
+    return all(at == indices for at in reads) and {*indices} <= {*s.indices}
 
 
 def group_launches_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:

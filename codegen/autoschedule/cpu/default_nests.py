@@ -16,6 +16,8 @@ FUSED         statistics of a row and their readers are one nest, so that the ro
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ....dsl import syntax
 from ....dsl.device import Device, Level
 from ....dsl.op import Op
@@ -25,7 +27,7 @@ from ...lower.leaves.match_instr import InstrMatch
 from ...lower.lowering_context import LoweringContext
 from ...lower.stores.store_instr import is_store_instr
 from ...plan.computations import Computation, fused_name, plain_index
-from ...plan.group_launches import group_launches, is_one_launch
+from ...plan.group_launches import CircularLaunches, group_launches, shared_outputs
 from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
 from ..machine_model import block_machine, core_level
@@ -236,47 +238,67 @@ def _columns(
 
 
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
-    """FUSED: the intermediates to keep if the author wrote nothing: the op is reductions of rows, and their readers row by
-    row. Products that these read come before, in launches of their own."""
+    """FUSED: what to keep in the launch of its readers if the author wrote nothing: statistics of rows, which others read row
+    by row.
+
+    Products that these read come before, in launches of their own. Outputs are stored besides. What statements of other shapes
+    read too, or reduce, has a launch of its own.
+    """
     if cores_and_lanes(device) is None and block_machine(device) is None:
         return frozenset()
-    computations = _after_products([w for g in group_launches(op, frozenset()) for w in g])
-    made = {t: w for w in computations[:-1] for t in w.targets}
-    inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
-    firsts = list({id(made[t]): made[t] for t in inner}.values())
-    if len(computations) < 2 or not firsts or not firsts[0].indices:
-        return frozenset()
-    rows = firsts[0].indices
-    along = {i for i in firsts[0].reduced}
-    for w in computations:
-        if w.reduction is not None and len(reused_indices(w)) > 1:
-            return frozenset()  # a product: tiles of it reuse what they read, rows do not
-        if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
-            return frozenset()
-        if w in firsts and (w.reduction is None or w.reduction.kind in ARGUMENTS or w.indices != rows):
-            return frozenset()
-        for ld in (x for v in (w.value, *(o.value for o in w.outputs)) for x in loads(v)):
-            if ld.tensor in inner and tuple(plain_index(e) for e in ld.indices) != rows:
-                return frozenset()
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} | shared_outputs(op)
+    tried: set[tuple] = set()
+    for w in (w for g in group_launches(op, frozenset()) for w in g):
+        shape = w.indices, frozenset(w.reduced)
+        if not w.indices or not w.reduced or shape in tried or inner.isdisjoint(w.targets):
+            continue
+        tried.add(shape)
+        if found := _kept_statistics(op, device, inner, *shape):
+            return found
+    return frozenset()
+
+
+def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, ...], along: frozenset[str]) -> frozenset[str]:
+    """FUSED, of rows of this shape."""
+    of_rows = {s.target: s for s in op.statements if s.indices == rows and s.target in inner}
     # What only gets a finish before others read it rides along with that.
-    of_rows = {s.target: s for s in op.statements if s.indices == rows and s.target not in {t.name for t in op.outputs}}
-    rides = {s.target for s in of_rows.values() if s.reduction is None}
+    rides = {s.target for s in op.statements if s.indices == rows and s.reduction is None}
     readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
     kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
+    while kept:
+        try:
+            every = [w for g in group_launches(op, kept) for w in g]
+        except CircularLaunches as error:
+            kept -= error.tensors
+            continue
+        unfit = {t for w in every if not _is_of_rows(w, rows, along, kept) for t in kept & (w.reads | {w.name, *w.targets})}
+        if not unfit:
+            break
+        kept -= unfit
     levels = cores_and_lanes(device)
-    held = cached_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
-    names = {w.name for w in computations}
-    return next((x for x in (kept | held, kept) if is_one_launch(op, x, names)), frozenset())
+    held = cached_rows(op, device, levels[0], rows, along) if levels is not None and kept else frozenset()
+    return next((x for x in (kept | held, kept) if kept and _is_one_launch(op, x)), frozenset())
 
 
-def _after_products(computations: list[Computation]) -> list[Computation]:
-    """Those beside the products that read nothing else of them."""
-    made = {t for w in computations for t in w.targets}
-    before: set[str] = set()
-    for w in computations:
-        if w.reduction is not None and len(reused_indices(w)) > 1 and before.issuperset(w.reads & made - {w.name}):
-            before |= {w.name, *w.targets}
-    return [w for w in computations if w.name not in before]
+def _is_of_rows(w: Computation, rows: tuple[str, ...], along: Set[str], kept: Set[str]) -> bool:
+    """Whether it is a reduction of rows, or goes over them, and reads what is kept of its own row alone. Products are none:
+    tiles of them reuse what they read, rows do not."""
+    if w.reduction is not None and (len(reused_indices(w)) > 1 or (w.reduction.kind in ARGUMENTS and kept & {*w.targets})):
+        return False
+    if {*w.all_indices} - {*rows} != along or not {*rows} <= {*w.indices} or (kept & {*w.targets} and w.indices != rows):
+        return False
+    read = (ld for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor in kept)
+    return all(tuple(map(plain_index, ld.indices)) == rows for ld in read)
+
+
+def _is_one_launch(op: Op, kept: frozenset[str]) -> bool:
+    """Whether one launch keeps all of these, and reads nothing else that it makes itself."""
+    try:
+        groups = [g for g in group_launches(op, kept) if not kept.isdisjoint(t for w in g for t in w.targets)]
+    except CircularLaunches:
+        return False
+    made = {t for g in groups for w in g for t in w.targets}
+    return len(groups) == 1 and not any((made - kept) & w.reads - {w.name, *w.targets} for w in groups[0])
 
 
 def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:
