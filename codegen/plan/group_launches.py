@@ -9,7 +9,6 @@ LAUNCH     a statement that is neither inlined, kept nor an epilogue gets a laun
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from heapq import heappop, heappush
 
 from ...dsl.errors import InternalError
@@ -76,13 +75,16 @@ def group_launches_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Computat
             kept -= error.tensors
 
 
-def is_one_launch(op: Op, kept: frozenset[str], names: Collection[str] | None = None) -> bool:
-    """Whether the computations of these names, or else all of the op, are one launch that keeps these intermediates."""
+def launch_keeping(op: Op, kept: frozenset[str]) -> tuple[Computation, ...] | None:
+    """The launch that keeps all of these; None where they are in several, or where it reads more that it makes itself."""
     try:
-        groups = group_launches(op, kept)
+        groups = [g for g in group_launches(op, kept) if not kept.isdisjoint(t for w in g for t in w.targets)]
     except CircularLaunches:
-        return False
-    return len(groups) == 1 or (names is not None and any({w.name for w in g} == {*names} for g in groups))
+        return None
+    stored = {t for g in groups for w in g for t in w.targets} - kept
+    if len(groups) != 1 or any(stored & w.reads - {w.name, *w.targets} for w in groups[0]):
+        return None
+    return groups[0]
 
 
 def _computation(s: Statement) -> Computation:

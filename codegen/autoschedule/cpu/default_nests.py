@@ -27,7 +27,7 @@ from ...lower.leaves.match_instr import InstrMatch
 from ...lower.lowering_context import LoweringContext
 from ...lower.stores.store_instr import is_store_instr
 from ...plan.computations import Computation, fused_name, plain_index
-from ...plan.group_launches import CircularLaunches, group_launches, shared_outputs
+from ...plan.group_launches import CircularLaunches, group_launches, launch_keeping, shared_outputs
 from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
 from ..machine_model import block_machine, core_level
@@ -260,11 +260,11 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
 
 def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, ...], along: frozenset[str]) -> frozenset[str]:
     """FUSED, of rows of this shape."""
-    of_rows = {s.target: s for s in op.statements if s.indices == rows and s.target in inner}
-    # What only gets a finish before others read it rides along with that.
-    rides = {s.target for s in op.statements if s.indices == rows and s.reduction is None}
-    readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
-    kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
+    of_rows = [s.target for s in op.statements if s.indices == rows and s.target in inner]
+    reads = {s.target: {ld.tensor for ld in loads(s.value)} for s in op.statements}
+    # What is computed of values of a row, without a reduction, rides along with the last of them.
+    rides = {(s.target, _last(of_rows, reads[s.target])) for s in op.statements if s.indices == rows and s.reduction is None}
+    kept = frozenset(t for t in of_rows if any(t in read and (x, t) not in rides for x, read in reads.items()))
     while kept:
         try:
             every = [w for g in group_launches(op, kept) for w in g]
@@ -277,7 +277,11 @@ def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, .
         kept -= unfit
     levels = cores_and_lanes(device)
     held = cached_rows(op, device, levels[0], rows, along) if levels is not None and kept else frozenset()
-    return next((x for x in (kept | held, kept) if kept and _is_one_launch(op, x)), frozenset())
+    return next((x for x in (kept | held, kept) if kept and launch_keeping(op, x) is not None), frozenset())
+
+
+def _last(names: list[str], read: set[str]) -> str | None:
+    return next((t for t in reversed(names) if t in read), None)
 
 
 def _is_of_rows(w: Computation, rows: tuple[str, ...], along: Set[str], kept: Set[str]) -> bool:
@@ -289,16 +293,6 @@ def _is_of_rows(w: Computation, rows: tuple[str, ...], along: Set[str], kept: Se
         return False
     read = (ld for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor in kept)
     return all(tuple(map(plain_index, ld.indices)) == rows for ld in read)
-
-
-def _is_one_launch(op: Op, kept: frozenset[str]) -> bool:
-    """Whether one launch keeps all of these, and reads nothing else that it makes itself."""
-    try:
-        groups = [g for g in group_launches(op, kept) if not kept.isdisjoint(t for w in g for t in w.targets)]
-    except CircularLaunches:
-        return False
-    made = {t for g in groups for w in g for t in w.targets}
-    return len(groups) == 1 and not any((made - kept) & w.reads - {w.name, *w.targets} for w in groups[0])
 
 
 def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:

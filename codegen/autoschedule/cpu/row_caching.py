@@ -1,7 +1,8 @@
-"""Rows of an intermediate that are expensive and read more than once: computed once, into a cache of the core.
+"""Rows that are expensive and read more than once: computed once, into a cache of the core.
 
 softmax: `e[i, j] = exp(X[i, j] - top[i])` is summed and divided. If no bound on the row is known, it is computed twice, because
-its buffer needs a size at compile time.
+its buffer needs a size at compile time. An output that others read is computed once anyway; where it is kept, it is not read
+again from where it is stored.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ....dsl.index.expr import Expr
 from ....dsl.op import Op, Statement
 from ....dsl.values import Apply, Value, loads, walk
 from ...plan.computations import plain_index
+from ...plan.group_launches import shared_outputs
 
 _CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}
 _CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
@@ -30,15 +32,17 @@ def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], alo
 
 
 def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[Statement, ...]:
-    """Those that compute intermediates over `rows` and `along` which are expensive and read more than once."""
+    """Those that compute rows over `rows` and `along`: outputs that others read, and intermediates which are expensive and read
+    more than once."""
     every = {*rows, *along}
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    inner, outputs = {t.name for t in op.tensors if t.role == "intermediate"}, shared_outputs(op)
     out = []
     for s in op.statements:
-        if s.target not in inner or s.reduction is not None or set(s.indices) != every or not is_expensive(s.value):
+        if s.target not in inner | outputs or s.reduction is not None or set(s.indices) != every:
             continue
         reads = [ld for x in op.statements for ld in loads(x.value) if ld.tensor == s.target]
-        if len(reads) > 1 and all(plain_index(e) is not None for ld in reads for e in ld.indices):
+        once = s.target in outputs or (len(reads) > 1 and is_expensive(s.value))
+        if once and all(plain_index(e) is not None for ld in reads for e in ld.indices):
             out.append(s)
     return tuple(out)
 

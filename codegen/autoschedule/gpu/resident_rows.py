@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from math import ceil
 
 from ....dsl.op import Op
-from ...plan.group_launches import group_launches, is_one_launch
+from ...plan.group_launches import launch_keeping
 from ..access_model import AccessProblem
 from ..cpu.row_caching import repeated_rows
 from ..machine_model import MachineModel
@@ -57,15 +57,16 @@ def fits_registers(machine: MachineModel, longest: int | None, size: int, groups
 
 
 def repeated_values(op: Op, machine: MachineModel, statistics: frozenset[str]) -> frozenset[str]:
-    """Intermediates along the rows of these statistics that are expensive, read more than once, and fit registers beside what
-    else is there. Only of rows of one length: of shorter ones the registers would be visited in vain."""
-    rows = next((s.indices for s in op.statements if s.target in statistics), ())
-    along = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
+    """Rows of these statistics that are computed once (`repeated_rows`), and fit registers beside what else is there. Only of
+    rows of one length: of shorter ones the registers would be visited in vain."""
+    launch = launch_keeping(op, statistics) or ()
+    rows = next((w.indices for w in launch if not statistics.isdisjoint(w.targets)), ())
+    along = {i for w in launch for i in w.reduced}
     found = repeated_rows(op, rows, along)
     names = frozenset(s.target for s in found)
-    if len(along) != 1 or not found or not is_one_launch(op, statistics | names):
+    computations = launch_keeping(op, statistics | names) if len(along) == 1 and found else None
+    if computations is None:
         return frozenset()
-    (computations,) = group_launches(op, statistics | names)
     (fast,) = along
     problems = [AccessProblem.of(w, {}) for w in computations]
     size = bytes_of_place(problems, fast, {*names, *repeated_inputs(problems, rows, fast)})
