@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.passes import CompiledProgram
+from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.check_results import check
