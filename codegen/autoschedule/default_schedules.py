@@ -26,8 +26,9 @@ from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
 from .gpu.one_pass_choice import pass_nest
 from .gpu.pass_model import PassModel
-from .launches import context_of, in_one_launch
+from .launches import context_of
 from .machine_model import block_machine
+from .one_pass.chains import pass_in_one_launch
 from .one_pass.find_pass import one_pass_of
 
 # columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products;
@@ -77,7 +78,7 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
 
 def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleDecl]:
     """PASSES, those of few features first; where the number of rows is open, those of few rows last."""
-    computations = in_one_launch(op) if block_machine(device) is not None else None
+    computations = pass_in_one_launch(op) if block_machine(device) is not None else None
     found = one_pass_of(computations) if computations is not None else None
     if found is None:
         return
@@ -104,7 +105,7 @@ def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleD
 
 def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...]) -> PassModel | None:
     bounded = with_bounds(op, where)
-    together = in_one_launch(bounded)
+    together = pass_in_one_launch(bounded)
     return pass_nest(context_of(bounded, device), together) if together is not None else None
 
 

@@ -10,18 +10,16 @@ from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.errors import Diagnostics, UserError
 from ...dsl.errors.schedule import NotComputed
-from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.syntax import all_lines, tensors_of
-from ...dsl.types import TYPES
-from ...dsl.values import Load, loads, transform
+from ...dsl.values import loads
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
+from ..plan.accumulators import accumulating
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
-from ..plan.computations import Computation, Output
-from ..plan.derived_names import Accumulator
+from ..plan.computations import Computation
 from ..plan.group_launches import CircularLaunches, group_launches, shared_outputs
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from ..schedule.build_tree import modifier
@@ -40,6 +38,7 @@ from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
 from .made_in_tile.find_pairs import factors_of_products, read_beyond
+from .one_pass.chains import chains_of, operands_of_chains, together_in_launch
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
 from .siblings.choice import siblings_joined
@@ -100,12 +99,20 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
     """
     inlined = inlined_tensors(lines)
     lines = tuple(x for x in lines if not isinstance(x, syntax.Inline))
-    kept = kept_intermediates(op) - inlined if is_all_open(lines) or _filled_in(lines) else frozenset()
-    if kept:
-        ctx = ctx or context_of(op, device)
-        if _is_one_pass(ctx, op, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, op, lines, kept):
-            return kept
-    joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
+    passes: frozenset[str] = frozenset()
+    elsewhere = {s.target for s in op.statements}
+    for part in chains_of(op) if is_all_open(lines) or _filled_in(lines) else ():
+        kept = kept_intermediates(part) - inlined
+        ctx = ctx or (context_of(op, device) if kept else None)
+        if ctx is None or not kept <= elsewhere:
+            continue
+        if _is_one_pass(ctx, part, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, part, lines, kept):
+            passes |= kept
+            elsewhere -= {s.target for s in part.statements}
+    joined = _joined_apart(op, device, lines) if elsewhere and _keeps_for_completion(device, lines) else frozenset()
+    joined = joined & elsewhere - operands_of_chains(op, passes) | passes
+    if not elsewhere:
+        return joined
     faster = is_all_open(lines) and block_machine(device) is not None and bool(_intermediates(op))
     return joined | _faster_joined(op, device, joined, inlined, ctx) if faster else joined
 
@@ -145,9 +152,9 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     faster than the launches apart."""
     device = ctx.device
     if block_machine(device) is None:
-        together = _together(op, kept, precomputed_operands(op, device) - kept)
+        together = together_in_launch(op, kept, precomputed_operands(op, device) - kept)
         return together is not None and one_pass_lines(device, together) is not None
-    together = _together(op, kept, frozenset())
+    together = together_in_launch(op, kept, frozenset())
     ranked = rank_pass(ctx, together) if together is not None else None
     if together is None or ranked is None:
         return False
@@ -165,7 +172,7 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
 
 def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozenset[str]) -> bool:
     """Whether the author's lines are some of one pass, and not of a launch apart."""
-    device, together = ctx.device, _together(op, kept, frozenset())
+    device, together = ctx.device, together_in_launch(op, kept, frozenset())
     if together is None or not is_part_of_pass(ctx, together, lines):
         return False
     if any(isinstance(x, syntax.Tile) and modifier(x, "online") is not None for x in all_lines(lines)):
@@ -179,22 +186,6 @@ def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozens
         own and not is_part_of_pass(ctx, computations, own) and can_complete_apart(ctx, computations, own)
         for computations, own in apart
     )
-
-
-def in_one_launch(op: Op) -> tuple[Computation, ...] | None:
-    """The only launch with reductions, where all intermediates that depend on a reduction are kept in it."""
-    kept = kept_intermediates(op)
-    return _together(op, kept, frozenset()) if kept else None
-
-
-def _together(op: Op, kept: frozenset[str], apart: frozenset[str]) -> tuple[Computation, ...] | None:
-    """The only launch with reductions, where those intermediates are kept in it."""
-    try:
-        groups = group_launches(op, kept, apart)
-    except CircularLaunches:
-        return None
-    reducing = [g for g in groups if any(w.reduction is not None for w in g)]
-    return tuple(map(_accumulating, reducing[0])) if len(reducing) == 1 else None
 
 
 def launches_of(
@@ -219,7 +210,7 @@ def launches_of(
     every = tuple(all_lines(lines))
     check_blocks(op, [x for x in lines if _has_own_launch(device, x)], every, groups, device.memories[0].name)
     check_inlined(op, every, groups)
-    groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
+    groups = tuple(tuple(accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
     rest_of = without_auto(rest)
@@ -258,7 +249,8 @@ def _kept_and_apart(
     if not _keeps_for_completion(device, lines):
         return kept, own
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
-    return kept, own | (precomputed_operands(op, device) | _finished(op, device)) & _intermediates(op) - kept - moved - inlined
+    operands = precomputed_operands(op, device) | _finished(op, device) | operands_of_chains(op, kept)
+    return kept, own | operands & _intermediates(op) - kept - moved - inlined
 
 
 def _intermediates(op: Op) -> frozenset[str]:
@@ -378,23 +370,3 @@ def _main(groups, kept: frozenset[str], moved: set[str]) -> tuple[Computation, .
 
 def _effort(group: tuple[Computation, ...]) -> tuple[int, int]:
     return max(len(w.all_indices) for w in group), len(group)
-
-
-def _accumulating(w: Computation) -> Computation:
-    """A reduction's accumulator gets a name apart from the tensor it is stored to."""
-    if w.reduction is None:
-        return w
-    at = tuple(as_expr(Var(i)) for i in w.indices)
-    own = Accumulator(w.name)
-    outputs = w.outputs or (Output(w.name, w.indices, Load(w.name, at, TYPES["f32"])),)
-    kind = TYPES["i64"] if w.reduction.kind in ("argmax", "argmin") else w.value.dtype
-    return replace(w, name=own, outputs=tuple(replace(o, value=_renamed(o.value, w.name, own, kind)) for o in outputs))
-
-
-def _renamed(value, old: str, new: str, dtype):
-    def step(v):
-        if isinstance(v, Load) and v.tensor == old:
-            return replace(v, tensor=new, dtype=dtype)
-        return None
-
-    return transform(value, step)
