@@ -76,8 +76,9 @@ def _around(op: Op, statistic: Statement) -> dict[str, Statement]:
             found[s.target] = s
     for s in op.statements:
         mine = [found[t] for t in reads[s.target] if t in found]
-        if not mine or s.target in found:
-            continue
+        here = {*s.indices} <= {*rows, key}
+        if not mine or s.target in found or any(not {*x.indices} <= {*rows, key} for x in mine if here):
+            continue  # what reads a product of the chain follows it
         over = s.reduction is not None and s.reduction.indices == (key,) and rows <= {*s.indices}
         value = {*s.indices} == {*rows, key}
         finish = s.reduction is None and ({*s.indices} <= rows or any(x.reduction and x.indices == s.indices for x in mine))

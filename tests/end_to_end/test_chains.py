@@ -1,0 +1,93 @@
+"""Attention between other statements: its chain is one pass by default, and the rest has launches of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.autoschedule.one_pass.chains import chains_of
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+
+CHAIN = """
+    s{n}[h, i, t] = (sum(d) f32({q}[h, i, d]) * f32(k[h, t, d])) * rsqrt(D)
+    m{n}[h, i] = max(t) s{n}[h, i, t]
+    p{n}[h, i, t] = exp(s{n}[h, i, t] - m{n}[h, i])
+    l{n}[h, i] = sum(t) p{n}[h, i, t]
+    {o}[h, i, d] = f16((sum(t) f32(f16(p{n}[h, i, t])) * f32(v[h, t, d])) / l{n}[h, i])"""
+
+
+def chain(q: str, o: str, n: str = "") -> str:
+    return CHAIN.format(q=q, o=o, n=n)
+
+
+BEFORE, TWO = chain("q", "o"), chain("q", "a") + chain("a", "o", "2")
+OPS = f"""
+op normalised[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D], g: f32[D]) -> (o: f16[H, Q, D]):
+    r[h, i] = rsqrt((sum(d) f32(q[h, i, d]) * f32(q[h, i, d])) / D + 1e-6)
+    n[h, i, d] = f16(f32(q[h, i, d]) * r[h, i] * g[d]){chain("n", "o")}
+op projected[H, Q, T, D, E](X: f16[Q, E], W: f16[E, H, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D]):
+    q[h, i, d] = f16(sum(e) f32(X[i, e]) * f32(W[e, h, d])){chain("q", "o")}
+op combined[H, Q, T, D, E](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D], W: f16[H, D, E]) -> (Y: f16[Q, E]):{BEFORE}
+    Y[i, e] = sum(h, d) f32(o[h, i, d]) * f32(W[h, d, e])
+op twice[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D]):{TWO}
+op beside[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D], s2: f32[T]):{chain("q", "o")}
+    s2[t] = sum(h, d) f32(k[h, t, d]) * f32(v[h, t, d])
+op read_elsewhere[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D], c: f32[H, T]):{BEFORE}
+    c[h, t] = sum(i) p[h, i, t]
+"""
+LAUNCHES = {"normalised": 3, "projected": 2, "combined": 2, "twice": 2, "beside": 2}
+LARGE = {"H": 16, "Q": 2048, "T": 2048, "D": 64, "E": 1024}
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx1100"])
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_the_chain_is_one_pass(name: str, device: str) -> None:
+    """Without scores in memory; what is before and after has a launch for each product."""
+    module = loads(OPS)
+    op = specialise(module.ops[name], {v.name: LARGE[v.name] for v in module.ops[name].dims})
+    made = compile_program(module, op, None, module.device(device))
+    assert len(made.program.launches) == LAUNCHES[name]
+    assert made.schedule.count("online") == (2 if name == "twice" else 1)
+    assert not any({"s.sum1", "p"} & {b.name} for b in made.program.buffers)
+
+
+def test_chains() -> None:
+    """Their inputs are what others compute. What others read of a chain is stored, so its scores are not kept."""
+    ops = loads(OPS).ops
+    found = {
+        name: [[s.target for s in x.statements if "." not in s.target] for x in chains_of(op)][1:] for name, op in ops.items()
+    }
+    assert found["projected"] == found["combined"] == [["s", "m", "p", "l", "o"]]
+    assert found["twice"] == [["s", "m", "p", "l", "a"], ["s2", "m2", "p2", "l2", "o"]]
+    (part,) = list(chains_of(ops["read_elsewhere"]))[1:]
+    assert {t.name for t in part.outputs} == {"o", "p"}
+    assert {t.name for t in list(chains_of(ops["normalised"]))[1].inputs} == {"n", "k", "v"}
+
+
+@pytest.mark.parametrize("device", ["sm_80", "cpu:avx2"])
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_completed_lines_mean_the_same(name: str, device: str) -> None:
+    module = loads(OPS)
+    op = specialise(module.ops[name], {v.name: LARGE[v.name] // 8 for v in module.ops[name].dims})
+    made = compile_program(module, op, None, module.device(device))
+    again = loads(OPS + made.schedule)
+    fed = compile_program(again, op, list(again.schedules.values())[-1], again.device(device))
+    assert fed.program.launches == made.program.launches
+
+
+SIZES = ({"H": 2, "Q": 19, "T": 70, "D": 24, "E": 40}, dict.fromkeys("HQTDE", 1), {"H": 1, "Q": 3, "T": 0, "D": 8, "E": 5})
+
+
+@pytest.mark.parametrize("device", ["emulate:sm_80", "emulate:gfx1100", "cpu:avx2"])
+@pytest.mark.parametrize("name", [*LAUNCHES, "read_elsewhere"])
+def test_results(name: str, device: str) -> None:
+    op, kernel, rng = loads(OPS).ops[name], compile(OPS, op=name, target=device), np.random.default_rng(0)
+    for given in SIZES:
+        sizes = {v.name: given[v.name] for v in op.dims}
+        arrays = [rng.normal(size=[e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+        out = kernel(*arrays)
+        verdict = check(op, arrays, list(out) if isinstance(out, tuple) else [out])
+        assert verdict.ok, (sizes, verdict)
