@@ -39,6 +39,10 @@ class DoesNotFollow(Exception):
     """The reason in words, as the end of a sentence that begins with the reduction's name."""
 
 
+class _NotAlike(DoesNotFollow):
+    """Of a sum or a difference. Where that is a factor, the sentence says so."""
+
+
 @dataclass(frozen=True)
 class Statistic:
     """The running value of a reduction.
@@ -173,9 +177,9 @@ class _Derivation:
                 self._same_choice(cond)
                 return self._either(u, w)
             case Apply(fn="mul", args=(u, w)):
-                return _mul(self.scale(u), self.scale(w), v.dtype)
+                return _mul(self._of_factor(u), self._of_factor(w), v.dtype)
             case Apply(fn="div", args=(u, w)):
-                return _div(self.scale(u), self.scale(w), v.dtype)
+                return _div(self._of_factor(u), self._of_factor(w), v.dtype)
             case Apply(fn="neg", args=(u,)):
                 return self.scale(u)
             case Apply(fn="fma", args=(u, w, x)):
@@ -186,7 +190,7 @@ class _Derivation:
             case Apply(fn="add" | "sub", args=(u, w)):
                 c = self.scale(u) if self.varies(u) else None
                 if c != (self.scale(w) if self.varies(w) else None):
-                    raise DoesNotFollow(f"{_adds(v)} what the {self.noun} scales and what it does not scale alike")
+                    raise _NotAlike(f"{_adds(v)} what the {self.noun} scales and what it does not scale alike")
                 return c
             case Apply(fn="pow", args=(u, Const() as k)):
                 c = self.scale(u)
@@ -211,6 +215,12 @@ class _Derivation:
                 self._must_be_positive(c, v)
                 return c
         raise self._refusal(v)
+
+    def _of_factor(self, v: Value) -> Value | None:
+        try:
+            return self.scale(v)
+        except _NotAlike as reason:
+            raise DoesNotFollow(f"has a factor that {reason}") from None
 
     def _either(self, u: Value, w: Value) -> Value | None:
         """Of a choice that the statistic does not change; zero stays zero."""

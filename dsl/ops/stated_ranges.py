@@ -23,7 +23,9 @@ def stated_extent(written: syntax.Expr, index: str, what: str, indices: Sequence
     def unknown(name: syntax.Name) -> UserError:
         if name.id not in indices:
             return unknown_size(name, names)
-        way = f"conditions between indices are a domain, as in `where {index} < {name.id}`"
+        way = f"write the extent of `{index}`: a size or a number"
+        if name.id != index:
+            way = f"conditions between indices are a domain, as in `where {index} < {name.id}`"
         return UnknownName(f"`{name.id}` is an index; a range depends on sizes alone", name.span, help=way)
 
     extent = index_term(written, names.sizes, unknown=unknown)

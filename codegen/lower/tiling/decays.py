@@ -177,7 +177,10 @@ def _marked(v: Value, row: str, reduced: frozenset[str], leaves: dict[Value, str
                         raise DoesNotFollow(f"has a number of the row and of `{both[0]}` that is not the sum of one of each")
                     return statistic(n)
                 number = statistic(replace(n, expr=own))
-                return number if rest.constant == 0 else Apply("add", (number, replace(n, expr=rest)), n.dtype)
+                if rest.constant == 0:
+                    return number
+                fn, rest = ("sub", -rest) if all(rest.coefficient(x) < 0 for x in rest.variables()) else ("add", rest)
+                return Apply(fn, (number, replace(n, expr=rest)), n.dtype)
             case Cast(dtype=dtype) if (
                 dtype.kind == "float" and dtype != dtype.compute and _names(n) & reduced and row in _names(n)
             ):

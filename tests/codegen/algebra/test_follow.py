@@ -62,9 +62,11 @@ FOLLOW = {
 
 REFUSED = {
     "variance": ("s[i] = sum(t) X[i, t]\nd[i, t] = X[i, t] - s[i]\nY[i] = sum(t) d[i, t] * d[i, t]", "s",
-                 "subtracts what the running value scales and what it does not scale alike"),
+                 "has a factor that subtracts what the running value scales and what it does not scale alike"),
+    "a difference": ("s[i] = sum(t) X[i, t]\nY[i] = sum(t) (X[i, t] - s[i])", "s",
+                     "subtracts what the running value scales and what it does not scale alike"),
     "entropy": (MAXIMUM + "Y[i] = sum(t) exp(X[i, t] - m[i]) * (X[i, t] - m[i])", "m",
-                "subtracts what the running value scales and what it does not scale alike"),
+                "has a factor that subtracts what the running value scales and what it does not scale alike"),
     "a temperature for each column": (MAXIMUM + "Y[i] = sum(t) exp((X[i, t] - m[i]) * W[t])", "m",
                                       "shifts the running value by a factor that varies with `t`"),
     "sigmoid": (MAXIMUM + "Y[i] = sum(t) sigmoid(X[i, t] - m[i])", "m",

@@ -20,6 +20,7 @@ VECTOR = "op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = {}\n"
         ("op f[N](X: float32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n", "did you mean `f32`?"),
         ("op f[N](X: f32[N]) -> (Y: f32[]):\n    Y[] += X[i]\n", "`C[m, n] = sum(k) A[m, k] * B[k, n]`"),
         ("op f[N](X: f32[N]) -> (Y: f32[N, N]):\n    Y[i: j, j] = X[i]\n", "as in `where i < j`"),
+        ("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[j: j] = X[j]\n", "write the extent of `j`: a size or a number"),
         (VECTOR.format("X[i] := 3"), "`+`, `-`, `<=`"),
         ("device d extends sm_8:\n    units 4\n", "did you mean `sm_8"),
         ("device d extends sm_80:\n    levl block: at most 512 threads\n", "did you mean `level`?"),

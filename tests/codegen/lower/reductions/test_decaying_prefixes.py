@@ -295,6 +295,10 @@ def test_a_correction_that_is_wrong_is_found(broken: str, monkeypatch: pytest.Mo
 
 REFUSED = {
     "added": ("sum(j where j <= i) (X[j] + g[i])", "adds what the value of the row scales and what it does not scale alike"),
+    "multiplied by a distance": (
+        "sum(j where j <= i) (i - j) * X[j]",
+        "`P` has a factor that subtracts what the value of the row scales and what it does not scale alike",
+    ),
     "rounded": ("sum(j where j <= i) f32(i32(g[i] - X[j]))", "rounds a value of the row to i32"),
     "narrowed": ("sum(j where j <= i) f32(f16(exp(g[i] - g[j]))) * X[j]", "rounds a value of the row to f16"),
     "a narrow exponent": ("sum(j where j <= i) exp(f32(f16(g[i] - g[j]))) * X[j]", "rounds a value of the row to f16"),
