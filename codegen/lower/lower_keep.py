@@ -2,6 +2,7 @@
 
 TILE_OF_TILE   a line that keeps an accumulator nearer to the units than a line above goes on from what is there, and stores
                its own there (`resume_accumulator`).
+A_LIST         names of one line have no order: a block computes what another one of them reads before that.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ if TYPE_CHECKING:
 
 
 def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
-    name, others = keep.names[0], keep.names[1:]
+    name, *others = _producers_first(focus, keep)
     if others:
-        keep = keep.but(names=(name,), below=keep.but(names=others, key=object()))
+        keep = keep.but(names=(name,), below=keep.but(names=tuple(others), key=object()))
     read_here = {t for w in focus.computations for t in w.reads}
     called = {w.name: w.names for w in low.computations}  # in a pass of `online`, accumulators store no results
     for w in focus.computations:
@@ -90,6 +91,14 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     known = (t for w in focus.computations for t in w.names)
     way = computed_elsewhere(low.ctx, low.computations, name) or low.ctx.did_you_mean(name, known)
     raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=way)
+
+
+def _producers_first(focus: Focus, keep: Keep) -> tuple[str, ...]:
+    """A_LIST: the names as they are computed, where the line has a block. (Without one, the lines below compute all of them.)"""
+    if keep.block is None and not keep.open_block:
+        return keep.names
+    at = {t: n for n, w in enumerate(focus.computations) for t in w.names}
+    return tuple(sorted(keep.names, key=lambda t: at.get(t, len(at))))
 
 
 def _check_bounded(low: Lowering, focus: Focus, keep: Keep, name: str, w: Computation) -> None:

@@ -109,6 +109,14 @@ def test_a_reduction_has_a_nest_of_its_own() -> None:
         check(op, program, **sizes)
 
 
+@pytest.mark.parametrize("names", ["a, b", "b, a"])
+@pytest.mark.parametrize("m", [0, 1, 63, 130])
+def test_names_of_one_line_have_no_order(names: str, m: int) -> None:
+    lines = f"tile i: 64 -> block\nkeep {names} in shared:\n    tile i: 1 -> thread\n    compute\ntile i: 1 -> thread"
+    op, program = compiled(CHAIN, lines)
+    check(op, program, M=m)
+
+
 @pytest.mark.parametrize(
     ("text", "lines", "id"),
     [
