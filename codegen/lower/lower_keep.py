@@ -94,7 +94,7 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
 
 
 def _producers_first(focus: Focus, keep: Keep) -> tuple[str, ...]:
-    """A_LIST: the names as they are computed, where the line has a block. (Without one, the lines below compute all of them.)"""
+    """A_LIST: the names as they are computed, where the line has a block. Without one, the lines below compute all of them."""
     if keep.block is None and not keep.open_block:
         return keep.names
     at = {t: n for n, w in enumerate(focus.computations) for t in w.names}
