@@ -188,7 +188,8 @@ def module_of(name: str) -> tuple[Module, str]:
         " where C == 32, O == 32, P <= 32" if op is PRODUCTS else " where C <= 64, O <= 64, P <= 64" if "C, H" in op else ""
     )
     on = "cpu:avx2" if target == "cpu" else target.partition(":")[2]
-    return loads(f"{op}schedule s for f on {on}{bounds}:\n{lines}"), on
+    for_device = "" if target == "cpu" else f" on {on}"  # this machine's CPU may be another one
+    return loads(f"{op}schedule s for f{for_device}{bounds}:\n{lines}"), on
 
 
 @pytest.mark.parametrize("name", CASES)
