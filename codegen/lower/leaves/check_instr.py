@@ -18,10 +18,10 @@ from ....dsl.support.fast_replace import replace
 from ...plan.computations import Computation
 from ...plan.derived_names import tensor_of
 from ...schedule.synthetic_spans import is_filled_in
-from ..addressing import zero_is_neutral
+from ..addressing import edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..spec import Focus
-from .match_instr import InstrMatch, fragment_map
+from .match_instr import InstrMatch, all_matches, fragment_map
 
 
 def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
@@ -89,14 +89,28 @@ def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) ->
 
 def cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:
     """The refusal. Where it would be none if the kept factors were zero past their edges, `move` makes them so."""
-    message = f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over"
+    index = next((i for i in over if edge_conds(focus, (i,)) and not zero_is_neutral(computation.value, (i,), focus)), over[0])
+    message = f"`{m.instr.name}` cannot skip the part of `{index}` that runs over"
     kept = {t: v for t, v in focus.views.items() if t in computation.reads and v.keep is not None}
     filled = replace(focus, views={**focus.views, **{t: replace(v, zero_padded=True) for t, v in kept.items()}})
     if not kept or not zero_is_neutral(computation.value, over, filled):
-        help = f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide"
+        help = f"end the schedule with `compute`, or give `{index}` a size that the tiles divide"
+        if (other := _instead(focus, computation, m, index)) is not None:
+            help = f"write `tile {index}: 1`, so that it takes `{other}` instead, or end the schedule with `compute`"
         return InstrCannotMask(message, span, help=help)
     keeps = {tensor_of(t): v.keep for t, v in kept.items() if v.keep is not None}
     moves = " and ".join(f"`move {t} -> {k.memory}`" for t, k in keeps.items())
     labels = [Label(k.span, "computed by the lines below, up to the edge") for k in keeps.values() if k.span is not None]
     help = f"write {moves} in place of the `keep`: a `move` computes it here, and fills what is past the edge with zeros"
     return InstrCannotMask(message, span, labels=labels, help=help)
+
+
+def _instead(focus: Focus, computation: Computation, m: InstrMatch, index: str) -> str | None:
+    """The reduced index of which the instruction can take several elements instead of `index`, and need not skip any."""
+    for way in all_matches(m.instr, computation):
+        several = tuple(i for i in computation.reduced if way.extent(i) > 1)
+        extents = dict(computation.extents)
+        open_ = tuple(i for i in several if (size := extents[i].constant) is None or size % way.extent(i))
+        if several and index not in several and (not open_ or zero_is_neutral(computation.value, open_, focus)):
+            return several[0]
+    return None

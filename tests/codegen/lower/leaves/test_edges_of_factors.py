@@ -6,9 +6,11 @@ that reads it from memory cannot do that.
 
 import numpy as np
 import pytest
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import InstrCannotMask
 from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
 OP = """
@@ -83,3 +85,34 @@ def test_it_names_none_where_another_factor_is_not_zero() -> None:
 
 def test_a_block_of_its_own_fills_as_a_move_does() -> None:
     assert "mma_m16n8k16_f16" in text_of(["keep Y.left in shared:", "    compute", "move W -> shared"], "W[k, n]")
+
+
+SHIFTED = """
+op shifted[H, K, N, S](X: f16[H, K], W: f16[S, K, N]) -> (Y: f32[M, N]) where M = H - S + 1:
+    Y[m, n] = sum(k, s) f32(X[m + s, k]) * f32(W[s, k, n])
+"""
+
+
+def shifted(*tiles: str):
+    text = OP.partition("op two")[0] + SHIFTED
+    text += "schedule s for shifted on direct where S <= 16:\n    tile m: 16, n: 8 -> block\n    keep Y in register\n"
+    text += "".join(f"    {line}\n" for line in tiles) + "    move X -> shared\n    move W -> shared\n"
+    module = loads(text + "    compute with from_memory\n")
+    op = module.ops["shifted"]
+    return op, compile_program(module, op, module.schedules["s"], module.device("direct")).program
+
+
+@pytest.mark.parametrize("tiles", [["tile k: 16"], ["tile k: 16", "tile s: 16"]])
+def test_the_refusal_names_the_index_that_it_can_take_instead(tiles: list[str]) -> None:
+    """A window's rows past the end of `s` are neighbours, no zeros."""
+    with pytest.raises(InstrCannotMask, match="cannot skip the part of `s` that runs over") as caught:
+        shifted(*tiles)
+    assert "write `tile s: 1`, so that it takes `k` instead" in (caught.value.help or "")
+    op, program = shifted("tile k: 16", "tile s: 1")
+    assert "from_memory" in str(program)
+    rng = np.random.default_rng(3)
+    for m, k, n, s in ((17, 37, 9, 5), (16, 16, 8, 6), (1, 1, 1, 1), (3, 0, 5, 2), (3, 4, 2, 0), (0, 3, 2, 1)):
+        x = rng.integers(-3, 4, (m + s - 1, k)).astype(np.float16)
+        w = rng.integers(-3, 4, (s, k, n)).astype(np.float16)
+        (got,) = interpret(program, {"X": x, "W": w}, sizes=dict(H=m + s - 1, K=k, N=n, S=s)).values()
+        np.testing.assert_array_equal(got, reference(op)(x, w))
