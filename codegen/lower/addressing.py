@@ -13,7 +13,7 @@ from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, transform
-from ..ir.schedule_tree import Node, fragment_of
+from ..ir.schedule_tree import Keep, Node, fragment_of
 from ..plan.computations import plain_index
 from ..plan.derived_names import result_of, tensor_of
 from ..plan.name_factors import holds_between
@@ -112,7 +112,10 @@ def _unlike(
         other = other or then[-1]
         labels, here = [Label(other, f"{there} by this line")], f"{here} by this line"
     at = at or (now[-1] if now else None)
-    way = "the lines below must spread it alike wherever it is used; or hold it in a memory that units share"
+    keep = next((x for x in reversed(ctx.lines_above) if isinstance(x, Keep) and result_of(tensor) in x.tensors), None)
+    elsewhere = keep is not None and keep.memory is not None and not ctx.register(keep.memory)
+    way = "the lines below must spread it alike wherever it is used; or hold it in "
+    way += "registers as well" if elsewhere else "a memory that units share"
     return RegisterMismatch(message, at, note=here, labels=[x for x in labels if x.span != at], help=way)
 
 

@@ -18,7 +18,7 @@ from ....dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
 from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
-from ...ir.schedule_tree import Keep, Move
+from ...ir.schedule_tree import Keep, Move, fragment_of
 from ...ir.tile_ir import Alloc, Stmt
 from ...plan.computations import Computation
 from ...plan.derived_names import RimIndex, buffer_name, tensor_of
@@ -46,16 +46,9 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         raise BadLayout(
             f"`{name}` is held in registers by the units that make it, as the lines below spread it",
             node.span,
-            help="leave the block out, or make it in a memory that units share",
+            help=f"write `keep {name} in {memory}` without a block, or make it in a memory that units share",
         )
-    made_below = {t for x in focus.computations if x is not w for t in x.targets} & w.reads
-    if made_below:
-        first = sorted(made_below)[0]
-        raise NotComputed(
-            f"`{name}` is made here, and `{tensor_of(first)}`, which it reads, by the lines below",
-            node.span,
-            help=f"write `keep {tensor_of(first)} in {memory}`, with a block, above this line",
-        )
+    _check_reads(low, focus, node, name, w, memory)
     check_one_nest(low, focus, w, node.below)
     focus = focus_with_copy(low, focus, name, w, node.below)
     if in_registers:
@@ -99,6 +92,25 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         ctx.rotating[buffer.name] = staging.depth
     body = low.lower(others.with_view(name, view), node.below)
     return [Alloc(buffer, (*made, *body), node.span, staging)]
+
+
+def _check_reads(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation, memory: str) -> None:
+    """What the block reads is there when it begins, where its units read it. Raises NotComputed."""
+    ctx = low.ctx
+    made_below = {t for x in focus.computations if x is not w for t in x.targets} & w.reads
+    in_pass = any(x.key in ctx.online for x in ctx.lines_above)  # whose lines compute what follows a running value
+    laid_out = {t for t in w.reads if t in focus.views and fragment_of(focus.views[t].owner) is not None} if in_pass else ()
+    if not made_below and not laid_out:
+        return
+    first = tensor_of(sorted(made_below or laid_out)[0])
+    raise NotComputed(
+        f"`{name}` is made here, and `{first}`, which it reads, "
+        + ("by the lines below" if made_below else "lies in registers as an instruction below has it"),
+        node.span,
+        help=f"write `keep {name} in {memory}`, without a block: the lines of an `online` tile compute it"
+        if in_pass
+        else f"write `keep {first} in {memory}`, with a block, above this line",
+    )
 
 
 def _filled(w: Computation, axes: list[StagedAxis]) -> Computation:

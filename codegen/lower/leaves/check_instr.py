@@ -15,12 +15,15 @@ from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, Value
 from ...plan.computations import Computation
 from ...plan.derived_names import tensor_of
+from ...plan.name_factors import factors, side_names
 from ...schedule.synthetic_spans import is_filled_in
 from ..addressing import edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..spec import Focus
+from ..tiling.padded_trip_counts import is_scratch_memory
 from .match_instr import InstrMatch, all_matches, fragment_map
 
 
@@ -85,6 +88,18 @@ def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) ->
     """A note where the author's line names an instruction that is not used (NAMED)."""
     if not is_filled_in(span):
         ctx.note(f"`with {name}`: {why}; elements go one by one")
+
+
+def way_to_share(ctx: LoweringContext, focus: Focus, computation: Computation, operand: Value) -> str | None:
+    """What to write where no unit has the elements of an operand that an instruction takes; None without a memory for it."""
+    memory = next((m.name for m in reversed(ctx.device.memories) if is_scratch_memory(ctx, m.name)), None)
+    sides = zip(side_names(computation.result), factors(computation), strict=False)
+    name = operand.tensor if isinstance(operand, Load) else next((side for side, x in sides if x == operand), None)
+    if memory is None or name is None:
+        return None
+    kept = name in focus.views and focus.views[name].form == "path"
+    where = "in place of the line that keeps it in registers" if kept else "above the instruction's line"
+    return f"write `keep {tensor_of(name)} in {memory}` {where}, so that units read there what others made"
 
 
 def cannot_mask(focus: Focus, computation: Computation, m: InstrMatch, over: tuple[str, ...], span) -> InstrCannotMask:

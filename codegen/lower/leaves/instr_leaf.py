@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....dsl.device import Instr, Operand
-from ....dsl.errors.schedule import InstrMismatch
+from ....dsl.errors.schedule import InstrMismatch, RegisterMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, loads, transform
@@ -37,7 +37,7 @@ from ..reductions.contributions import added_by
 from ..reductions.reduce_element import note_reduced
 from ..spec import ONE, ZERO, Focus, View
 from ..stores.predicated_store import one_writer
-from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused
+from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused, way_to_share
 from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, chosen_terms, domain_indices, fragment_map
 from .operand_address import buffer_of, for_all, is_never_aligned, operand_address, other_memory
@@ -208,7 +208,12 @@ def _load(ctx: LoweringContext, focus: Focus, computation: Computation, d: _Dema
             return _registers(ctx, f, d.fragment, spread, fill)
         return open_index(ctx, f, rest[0], m.extent(rest[0]), True, lambda g: tiles(g, rest[1:]))
 
-    filled = tiles(focus, loops)
+    try:
+        filled = tiles(focus, loops)
+    except RegisterMismatch as error:
+        if error.span is None:  # it is of this line
+            error.help = way_to_share(ctx, focus, computation, d.value) or error.help
+        raise
     body = then(focus.with_view(name, view), view)
     buffer = register_buffer(ctx, name, d.operand.dtype, d.operand.memory)
     return [Alloc(buffer, (*filled, *body))]

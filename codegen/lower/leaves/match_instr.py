@@ -79,8 +79,8 @@ class InstrMatch:
 def best_match(instr: Instr, computation: Computation, tiles: Mapping[str, int] | None = None) -> InstrMatch | None:
     """The best way the instruction computes the work, or None.
 
-    tiles  the smallest of each reduced index, where lines cut it: an instruction takes no more of an index than that if it may
-           take another
+    tiles  the smallest of each index, where lines cut it: an instruction takes no more of an index than that if it may take
+           another
     """
     found = _found(instr, computation)
     if tiles and len(found) > 1:

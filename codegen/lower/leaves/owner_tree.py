@@ -231,4 +231,4 @@ def fragment_here(views: Mapping[str, View], computation: Computation) -> Fragme
     known = frozenset(computation.all_indices)
     found = [fragment_of(views[t].owner) for t in sorted(computation.reads) if t in views and views[t].form == "path"]
     fitting = [f for f in found if f is not None and known.issuperset(i for i, _, _ in f.maps)]
-    return max(fitting, key=lambda f: len(f.maps), default=None)
+    return max(fitting, key=lambda f: len(f.maps), default=own)
