@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
-from ...ir.schedule_tree import Keep, Materialise, Node, Tile, chain
+from ...ir.schedule_tree import Keep, Materialise, Move, Node, Tile, chain
 from ...plan.computations import Computation, plain_index
 from ...plan.derived_names import StoredCopy, tensor_of
 from ..lowering_context import LoweringContext
@@ -164,6 +165,14 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
+                move = next((x for x in node.path() if isinstance(x, Move) and t in x.tensors and x.block is not None), None)
+                if move is not None and index in v.indices:
+                    raise CannotMeet(
+                        f"`{then}` reads `{first}` beyond the tiles of `{index}`, and a `move` computes what one tile has of it",
+                        move.span,
+                        labels=[Label(span, f"a {level} has tiles of its own, and none waits for another")] if span else [],
+                        help=f"write `keep {t} in {move.memory}:` in place of it: that computes the rim as well",
+                    )
                 way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
                 keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and not x.has_block), None)
                 if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):

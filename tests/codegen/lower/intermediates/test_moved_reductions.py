@@ -8,6 +8,7 @@ import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.runtime.check_results import check
@@ -106,3 +107,36 @@ def test_each_point_counts_once(name: str) -> None:
     again = loads(text[: text.index("schedule")] + made.schedule)
     second = compile_program(again, op, again.schedules["s"], again.device("sm_80"))
     assert second.program == made.program
+
+
+STENCIL = """op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):
+    D[i, j] = sum(k) A[i, k] * B[k, j]
+    Y[i, j] = D[i, j] + D[i, j - 1 else 0] + D[i, j + 1 else 0]
+schedule s for f on sm_80:
+    tile i: 16, j: 16 -> block
+    LINE:
+        tile i: 4, j: 4 -> thread
+        keep D in register
+        tile k: 4
+        compute
+    tile i: 1, j: 1 -> thread
+    compute
+"""
+
+
+def test_what_is_read_beyond_a_tile_is_refused_at_the_line_that_moves_it() -> None:
+    """And the `keep` that the help names is right."""
+    text = STENCIL.replace("LINE", "move D -> shared")
+    module = loads(text)
+    with pytest.raises(CannotMeet, match="`Y` reads `D` beyond the tiles of `j`") as caught:
+        compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("sm_80"))
+    assert caught.value.span is not None
+    assert "move D -> shared" in caught.value.span.source.line(caught.value.span.line)
+    assert "write `keep D in shared:`" in (caught.value.help or "")
+    kernel = compile(STENCIL.replace("LINE", "keep D in shared"), "f", "s", "emulate:sm_80")
+    rng = np.random.default_rng(6)
+    for m, n, k in ((1, 1, 1), (17, 35, 9), (16, 32, 8), (5, 3, 0)):
+        arrays = [rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n))]
+        out = poisoned((m, n), np.dtype(np.float32))
+        kernel(*arrays, out=out)
+        assert check(bind_params(module.ops["f"]), arrays, [out]).ok, (m, n, k)
