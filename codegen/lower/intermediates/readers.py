@@ -168,7 +168,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
                 move = next((x for x in node.path() if isinstance(x, Move) and t in x.tensors and x.block is not None), None)
                 if move is not None and index in v.indices:
                     raise CannotMeet(
-                        f"`{then}` reads `{first}` beyond the tiles of `{index}`, and a `move` computes what one tile has of it",
+                        f"`{then}` reads `{first}` beyond the tiles of `{index}`, and a `move` computes what one tile has",
                         move.span,
                         labels=[Label(span, f"a {level} has tiles of its own, and none waits for another")] if span else [],
                         help=f"write `keep {t} in {move.memory}:` in place of it: that computes the rim as well",
