@@ -35,7 +35,10 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
         return _chosen(ctx, computations, chain(*groups), Candidate(lambda: rule_lines(ctx, computations)))
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
-        lines = _chosen(ctx, computations, _completed(ctx, computations, lines), _plainly(ctx, computations, lines))
+        ways: Iterable[Candidate] = _completed(ctx, computations, lines)
+        if (dealt := _rows_to_lanes(ctx, computations, lines)) is not None:
+            ways = chain(ways, [_plainly(ctx, computations, lines, dealt)])
+        lines = _chosen(ctx, computations, ways, _plainly(ctx, computations, lines, lines))
     out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in without_auto(lines)))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
@@ -49,8 +52,8 @@ def _completed(ctx: LoweringContext, computations: tuple[Computation, ...], line
         yield from some if some[0].template is not None else some[:2]  # what is written can always be done plainly
 
 
-def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Candidate:
-    """Only the author's lines, with a note on the first one that no candidate has a place for below those above it."""
+def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, filled: Lines) -> Candidate:
+    """The author's lines, `filled` in, with a note on the first one that no candidate has a place for below those above it."""
 
     def noted() -> Lines:
         for n, line in enumerate(lines):
@@ -64,9 +67,30 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
             )
             ctx.note(ctx.attempts.plainly)
             break
-        return lines
+        return filled
 
     return Candidate(noted, about="the author's lines alone")
+
+
+def _rows_to_lanes(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines | None:
+    """Where the author's lines end with units that have lanes, and `auto`, each lane gets rows of its own. Otherwise one lane
+    would hold the whole tile. An instruction says itself which lane has what.
+
+    tile i: 64 -> warp;  auto  -->  tile i: 64 -> warp;  tile i: 2 -> thread
+    """
+    lane, units = ctx.device.levels[-1], [x.name for x in ctx.device.levels[-2:-1]]
+    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    dealt = [x.level for x in tiles if x.level is not None]
+    instrs = [x.instr for x in syntax.all_lines(lines) if isinstance(x, syntax.Compute) and x.instr is not None]
+    if lane.width is None or dealt[-1:] != units or instrs or not isinstance(lines[-1], syntax.AutoLine):
+        return None
+    sizes = {a.index: a.size for x in tiles for a in x.axes}  # the last one is the smallest
+    rows = [i for i in computations[-1].indices if all(i in w.indices for w in computations)]
+    known = {i: int(size.value) for i in rows if isinstance(size := sizes.get(i), syntax.Num)}
+    if not known or max(known.values()) == 1:
+        return None
+    index = max(known, key=lambda i: known[i])
+    return (*lines[:-1], tile_text((index, -(-known[index] // lane.width)), level=lane.name), lines[-1])
 
 
 def _chosen(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....dsl.errors.schedule import UnboundedTile
+from ....dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
+from ...ir.schedule_tree import Tile
 from ...ir.tile_ir import For, Stmt
 from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
@@ -155,6 +156,8 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
     if spread.lane is None:
         return focus.digits
     levels = lanes_below(ctx, focus.level, spread.lanes)
+    if not levels and spread.lanes > 1:
+        raise _dealt_twice(ctx, focus)
     index = mine[0] if mine else ""
     digits = (*focus.digits, UnitDigit(index, levels, ZERO, ONE, ONE))
     if computation is None:
@@ -165,6 +168,15 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
         parts = ()
     of = (*((dealt[0], x) for x in parts), *(("", x) for x in replicas))
     return (*digits, *(UnitDigit(i, levels, lane // s % n, as_expr(s), as_expr(n)) for i, (s, n) in of))
+
+
+def _dealt_twice(ctx: LoweringContext, focus: Focus) -> RegisterMismatch:
+    line = next((x for x in reversed(ctx.lines_above) if isinstance(x, Tile) and x.level == focus.level), None)
+    return RegisterMismatch(
+        f"an instruction says which `{focus.level}` holds what of the values that are read here, and this line another one",
+        line and line.span,
+        help="leave the line out: what is computed of these values lies as they do",
+    )
 
 
 def lower_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:

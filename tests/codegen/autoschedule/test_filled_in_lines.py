@@ -59,6 +59,28 @@ def test_what_is_left_of_a_pass(device, name, sizes, lines):
     assert compile_program(module, opened, module.schedules["s"], module.device(device)).program.launches
 
 
+LANES = [  # lines, after which lanes get rows
+    "tile h: 1, i: 64 -> block / tile i: 32 -> UNIT / keep m, l, o in register / tile t: 32 online / keep s: / auto",
+    "tile h: 1, i: 64 -> block / tile i: 32 -> UNIT / keep m, l, o in register / tile t: 32 online / auto",
+    "tile h: 1, i: 64 -> block / tile i: 32 -> UNIT / auto",
+]
+
+
+@pytest.mark.parametrize(("device", "unit"), [("sm_80", "warp"), ("gfx942", "wave"), ("gfx1100", "wave")])
+@pytest.mark.parametrize("lines", LANES)
+def test_lanes_get_rows_where_no_nest_has_the_lines(lines: str, device: str, unit: str) -> None:
+    """One lane would hold 32 x 64 results of `o` otherwise."""
+    own = lines.replace("UNIT", unit).replace(" / ", "\n    ").replace(":\n", ":\n        auto\n")
+    module = loads(f"{ATTENTION}schedule s for attention:\n    {own}\n")
+    op = specialise(module.ops["attention"], {"D": 64})
+    compiled = compile_program(module, op, module.schedules["s"], module.device(device))
+    assert "    tile i: 1 -> thread\n" in str(compiled.schedule)
+    sizes = {"H": 1, "Q": 35, "T": 41, "D": 64}
+    inputs = random_inputs(op, sizes, 3)
+    got = interpret(compiled.program, dict(zip((t.name for t in op.inputs), inputs, strict=True)), sizes)
+    assert check(op, inputs, list(got.values())).ok
+
+
 # ---------------------------------------------------------------- random beginnings
 
 GEMM = "op g[M, N, K](A: {t}[M, K], B: {t}[K, N]) -> (Y: f32[M, N]):\n    Y[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"

@@ -111,3 +111,11 @@ def test_an_instruction_takes_the_rows_that_a_tile_has(rows: str) -> None:
     """`g` and `i` are the same to it; a tile has 16 of one, and 1 of the other."""
     with pytest.raises(UserError, match=rf"`p` is held in registers as `{rows} = 2\*r"):
         program_of(["keep p in register"], rows)
+
+
+def test_lanes_that_an_instruction_numbers_get_no_tiles() -> None:
+    module = loads(text_of(["tile i: 1 -> thread"]).rpartition(" with ")[0] + "\n")
+    op = specialise(module.ops["f"], {"D": 32})
+    with pytest.raises(UserError, match="an instruction says which `thread` holds what") as caught:
+        compile_program(module, op, module.schedules["s"], module.device("gfx1100"))
+    assert caught.value.help == "leave the line out: what is computed of these values lies as they do"
