@@ -6,13 +6,14 @@ EXCHANGE   a barrier (placed like any other) stands between the stores and the r
 
 from __future__ import annotations
 
+from ....dsl.errors.schedule import CannotMeet
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
 from ....dsl.values import Load, neutral_value
 from ...ir.tile_ir import Buffer, Contribution, For, If, Stmt, Store
-from ...plan.derived_names import buffer_name
+from ...plan.derived_names import buffer_name, result_of, tensor_of
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO
 from .accumulator_computations import CombinePartials, ExchangeBuffers
@@ -30,6 +31,14 @@ def exchange_buffer(
     above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
     outer = above[0]
     memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
+    between = ctx.device.levels[ctx.device.depth(memory.level) + 1 : ctx.device.depth(level)]
+    if memory == ctx.device.memories[0] and any(x.units == "open" for x in between):
+        raise CannotMeet(
+            f"units of `{level}` pass their parts of `{result_of(tensor_of(name))}` through a memory that they share, and"
+            f" `{ctx.device.name}` has none of `{outer}`",
+            at,
+            help=f"give the device one, as `memory shared of {outer}: 48 KiB`, or go over the reduced index in a loop",
+        )
     shape = (exchange_unit_count(ctx, level), _lanes(ctx, level)[1], *cells)
     named = ctx.fresh(buffer_name(name, memory.name) + "_parts")
     return Buffer.row_major(named, dtype, "local", memory.name, outer, shape, at)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
@@ -167,6 +166,13 @@ def note_reduced(ctx: LoweringContext, focus: Focus, computation: Computation) -
             ctx.reduced.setdefault(computation.name, set()).update(_per_level(ctx, focus, d, computation))
 
 
+def _open_count(d: UnitDigit, level: str, name: str) -> SplitReduction:
+    return SplitReduction(
+        f"the parts of one `{name}` would belong to units of `{level}`, of which there may be any number",
+        help=f"tile `{d.index}` onto units of a fixed number, or in a loop",
+    )
+
+
 def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, computation: Computation) -> list[tuple[str, int, int]]:
     """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
     if ctx.device.level(d.levels[-1]).units == "finite":
@@ -174,14 +180,14 @@ def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, computation: Co
     stride, extent = d.stride.constant, d.extent.constant
     name = computation.result
     if stride is None or extent is None:
-        raise InternalError("a parallel reduction needs constant unit counts")
+        raise _open_count(d, d.levels[-1], name)
     above = [x for x in focus.digits if x.levels == d.levels and x.extent.constant != 1]
     top = all((x.stride.constant or 0) <= stride for x in above)  # what is beyond the last part idles
     out = []
     for level in reversed(d.levels):
         n = ctx.units.get(level, ONE).constant
         if n is None:
-            raise InternalError("a parallel reduction needs constant unit counts")
+            raise _open_count(d, level, name)
         count = max(1, min(extent, n // stride))
         # A digit that goes on in the level above begins anew with each of its units; so do the digits above one that ends here.
         goes_on = extent > count

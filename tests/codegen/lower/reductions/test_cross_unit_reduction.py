@@ -8,7 +8,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import AllReduce
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import CapacityExceeded, SplitReduction
+from andiron.dsl.errors.schedule import CannotMeet, CapacityExceeded, SplitReduction
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
@@ -148,3 +148,35 @@ def test_groups_of_parts_do_not_straddle_units_in_lockstep(lines: str) -> None:
         program_of(GEMM, f"tile n: 7, m: 4 -> block / {lines}tile n: 6, k: 1 -> thread", "own", sizes, devices=own)
     whole = program_of(GEMM, f"tile n: 7, m: 4 -> block / {lines}tile n: 7, k: 1 -> thread", "own", sizes, devices=own)
     agrees(GEMM, whole, {**sizes, "N": 13})
+
+
+WITHOUT = """device bare:
+    level grid: finite 1, siblings nothing
+    level block: open, siblings nothing, at most 256 threads
+    level thread: shaped, siblings barrier, at most 256 units
+    memory global of grid: 100 GB/s
+    memory register of thread: 64 x 4 B
+"""
+
+
+def test_parts_need_a_memory_that_the_units_share() -> None:
+    text = "schedule s for f on bare:\n    tile s: 64 -> block by atomic\n    keep Y in register\n    tile s: 4 -> thread\n"
+    device = WITHOUT.partition("    memory register")
+    shared = f"{device[0]}    memory shared of block: 48 KiB\n{device[1]}{device[2]}"
+    op = "op f[S](X: f32[S]) -> (Y: f32[]):\n    Y = sum(s) X[s]\n"
+    module = loads(WITHOUT + op + text)
+    with pytest.raises(CannotMeet, match="through a memory that they share, and `bare` has none of `block`") as caught:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("bare"))
+    assert "as `memory shared of block: 48 KiB`" in (caught.value.help or "")
+    module = loads(shared + op + text)
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device("bare")).program
+    (got,) = interpret(program, {"X": np.ones(200, np.float32)}, sizes={"S": 200}).values()
+    assert got == 200
+
+
+def test_parts_of_any_number_of_units_are_refused() -> None:
+    device = WITHOUT.replace("open, siblings nothing, at most 256 threads", "open, siblings barrier, at most 256 threads")
+    text = "op f[S](X: f32[S]) -> (Y: f32[]):\n    Y = sum(s) X[s]\nschedule s for f on bare:\n    tile s: 4 -> block\n"
+    module = loads(device + text)
+    with pytest.raises(SplitReduction, match="units of `block`, of which there may be any number"):
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("bare"))
