@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from math import gcd
+from math import gcd, prod
 
 from ...dsl import syntax
 from ...dsl.device import Level
@@ -25,6 +25,7 @@ from .rule_lines import rule_lines
 # iterations, buffers, elements, rows of tiles: loads of 4 iterations overlap, 2 buffers let a copy run ahead, 1 element avoids
 # bank conflicts [estimate; test_modifiers_that_are_left_open_get_numbers]
 DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
+_LANES = 256  # lanes: that get elements of a tile for which there is no nest [estimate; test_a_reader_of_a_rim_is_dealt_out]
 _VECTORS = (8, 4, 2)  # elements: of a vector access [tried; test_modifiers_that_are_left_open_get_numbers]
 
 
@@ -36,7 +37,7 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
         ways: Iterable[Candidate] = _completed(ctx, computations, lines)
-        if (dealt := _rows_to_lanes(ctx, computations, lines)) is not None:
+        if (dealt := _dealt_to_lanes(ctx, computations, lines)) is not None:
             ways = chain(ways, [_plainly(ctx, computations, lines, dealt)])
         lines = _chosen(ctx, computations, ways, _plainly(ctx, computations, lines, lines))
     out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in without_auto(lines)))
@@ -72,25 +73,31 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
     return Candidate(noted, about="the author's lines alone")
 
 
-def _rows_to_lanes(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines | None:
-    """Where the author's lines end with units that have lanes, and `auto`, each lane gets rows of its own. Otherwise one lane
-    would hold the whole tile. An instruction says itself which lane has what.
+def _dealt_to_lanes(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines | None:
+    """Where the author's lines end with units that have lanes, and `auto`, each lane gets elements of its own. Otherwise one
+    lane would have the whole tile. An instruction says itself which lane has what.
 
-    tile i: 64 -> warp;  auto  -->  tile i: 64 -> warp;  tile i: 2 -> thread
+    tile i: 64 -> warp;  auto          -->  tile i: 64 -> warp;  tile i: 2 -> thread
+    tile i: 8, j: 64 -> block;  auto   -->  tile i: 8, j: 64 -> block;  tile i: 2, j: 1 -> thread
     """
-    lane, units = ctx.device.levels[-1], [x.name for x in ctx.device.levels[-2:-1]]
-    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    lane, tiles = ctx.device.levels[-1], [x for x in lines if isinstance(x, syntax.Tile)]
     dealt = [x.level for x in tiles if x.level is not None]
     instrs = [x.instr for x in syntax.all_lines(lines) if isinstance(x, syntax.Compute) and x.instr is not None]
-    if lane.width is None or dealt[-1:] != units or instrs or not isinstance(lines[-1], syntax.AutoLine):
+    scalar = lane.units == "shaped" and lane.bytes is None
+    if not scalar or not dealt or dealt[-1] == lane.name or instrs or not isinstance(lines[-1], syntax.AutoLine):
         return None
+    made = {t for x in lines if isinstance(x, syntax.Keep) and x.block is not None for t in x.tensors}  # by a nest of its own
+    below = [w for w in computations if made.isdisjoint(w.names)]
     sizes = {a.index: a.size for x in tiles for a in x.axes}  # the last one is the smallest
-    rows = [i for i in computations[-1].indices if all(i in w.indices for w in computations)]
-    known = {i: int(size.value) for i in rows if isinstance(size := sizes.get(i), syntax.Num)}
-    if not known or max(known.values()) == 1:
-        return None
-    index = max(known, key=lambda i: known[i])
-    return (*lines[:-1], tile_text((index, -(-known[index] // lane.width)), level=lane.name), lines[-1])
+    units = min(_LANES, prod(x.most or 1 for x in ctx.device.levels[ctx.device.depth(dealt[-1]) + 1 :]))
+    axes = []
+    for i in reversed(below[-1].indices if below else ()):
+        size = sizes.get(i)
+        if isinstance(size, syntax.Num) and size.value > 1 and all(i in w.indices for w in below):
+            own = -(-int(size.value) // units)
+            axes.insert(0, (i, own))
+            units = max(1, units * own // int(size.value))
+    return (*lines[:-1], tile_text(*axes, level=lane.name), lines[-1]) if axes else None
 
 
 def _chosen(

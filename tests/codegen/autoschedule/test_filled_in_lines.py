@@ -14,7 +14,7 @@ from andiron.dsl import syntax
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.format import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
@@ -79,6 +79,31 @@ def test_lanes_get_rows_where_no_nest_has_the_lines(lines: str, device: str, uni
     inputs = random_inputs(op, sizes, 3)
     got = interpret(compiled.program, dict(zip((t.name for t in op.inputs), inputs, strict=True)), sizes)
     assert check(op, inputs, list(got.values())).ok
+
+
+RIM = """op g[H, W, C, O](X: f16[H, W, C], F: f16[C, O]) -> (Y: f32[H, W, O]):
+    A[p: H, q: W, c] = f16(relu(f32(X[p, q, c]) * 2.0))
+    Y[p, q, o] = sum(s: 3, c) f32(A[p, q + s - 1, c else 0]) * f32(F[c, o])
+schedule s for g on DEVICE where C <= 64:
+    tile p: 8, q: 16, o: 64 -> block
+    keep A in shared:
+        auto
+    auto
+"""
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx942"])
+def test_a_reader_of_a_rim_is_dealt_out(device: str) -> None:
+    """No nest is for it. One lane would compute the tile otherwise, and copy the rim alone."""
+    module = loads(RIM.replace("DEVICE", device))
+    op = bind_params(module.ops["g"])
+    compiled = compile_program(module, op, module.schedules["s"], module.device(device))
+    assert "    tile p: 8, q: 4, o: 1 -> thread\n" in str(compiled.schedule)
+    for h, w, c, o in ((9, 17, 5, 7), (1, 1, 1, 1), (3, 2, 0, 2), (0, 3, 2, 2)):
+        sizes = {"H": h, "W": w, "C": c, "O": o}
+        inputs = random_inputs(op, sizes, 3)
+        got = interpret(compiled.program, dict(zip((t.name for t in op.inputs), inputs, strict=True)), sizes)
+        assert check(op, inputs, list(got.values())).ok, sizes
 
 
 # ---------------------------------------------------------------- random beginnings
