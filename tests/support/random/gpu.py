@@ -10,7 +10,7 @@ from .gpu_draft import PRODUCTS, Draft, gpu, tensors
 from .gpu_products import pipelined, product
 from .ops import RandomOp
 
-DEVICES = ("sm_80", "sm_90a", "gfx90a", "gfx1100")
+DEVICES = ("sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100")
 # In the words of a machine of cores and lanes -> in a GPU's
 WORDS = {"core": "block", "lane": "thread", "l3": "shared", "l2": "shared", "l1": "shared"}
 
@@ -155,11 +155,19 @@ def gpu_case(seed: int) -> Case:
     if rng.random() < 0.08:
         d.lines = [x for x in d.lines if rng.random() < 0.85] or ["auto"]
     text = f"{d.head}:\n" + "".join(f"    {x}\n" for x in d.body)
-    lines = "".join(f"    {x}\n" for line in d.lines for x in line.split("\n"))
+    lines = within_slices(rng, device, "".join(f"    {x}\n" for line in d.lines for x in line.split("\n")))
     fixed = tuple(n for n in d.sizes if rng.random() < 0.6) if rng.random() < 0.6 else ()
     fixed = tuple(n for n in d.sizes if n in fixed or n in d.whole)
     op = RandomOp(text, d.exact, frozenset(d.nonempty))
     return Case(seed, op, f"schedule s for op{seed}:\n{lines}", device, d.sizes, fixed, 1)
+
+
+def within_slices(rng: Random, device: str, lines: str) -> str:
+    """The first line onto blocks with the word for caches in slices, if the device has such; seldom a later one, too."""
+    sliced = [m.name for m in gpu(device).memories if m.slices > 1]
+    if not sliced or rng.random() < 0.4:
+        return lines
+    return re.sub(r"(?<=-> block)(?=[^\n:]*$)", f" within {sliced[0]}", lines, count=rng.choice((1, 1, 1, 1, 2)), flags=re.M)
 
 
 def _translated(case: Case, rng: Random, device: str) -> Case:
@@ -168,4 +176,4 @@ def _translated(case: Case, rng: Random, device: str) -> Case:
     lines = re.sub(r"compute with \w+", "compute", lines)
     if "-> block" in lines and rng.random() < 0.5 and lines.count("-> thread") > 1:
         lines = lines.replace("-> thread", f"-> {gpu(device).levels[-2].name}", 1)
-    return Case(case.seed, case.op, lines, device, case.sizes, case.fixed, 1)
+    return Case(case.seed, case.op, within_slices(rng, device, lines), device, case.sizes, case.fixed, 1)

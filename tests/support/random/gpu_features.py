@@ -16,6 +16,7 @@ _SAID = {
     "split by workspace": r"by workspace",
     "split by shuffle": r"by shuffle",
     "raster": r" raster \d",
+    "blocks within slices": r" within \w",
     "fuse": r"fuse ",
     "swizzle": r" swizzle",
     "pad": r" pad \d",
