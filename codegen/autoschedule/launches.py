@@ -20,6 +20,7 @@ from ..lower.workspace import workspace
 from ..plan.accumulators import accumulating
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
 from ..plan.computations import Computation
+from ..plan.equal_factors import share_equal_factors
 from ..plan.group_launches import CircularLaunches, group_launches, shared_outputs
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from ..schedule.build_tree import modifier
@@ -295,8 +296,8 @@ def without_second_names(op: Op) -> Op:
 
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
-    op = inline_copies(op, frozenset(named))
+    spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
+    op, made = inline_copies(op, named), frozenset[str]()
     carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
     if is_all_open(lines) or (_filled_in(lines) and not carries):
         every = name_factors(op)
@@ -305,6 +306,8 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
         moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
         named |= made - _factors_of_moved(name_factors(op, made), made, moved) if moved else made
+    copied = frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
+    op = share_equal_factors(op, named & made | _launch_blocks(device, lines).keys(), spoken, copied)
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
     return name_factors(op, named | squared_factor_names(op, named))
 

@@ -50,7 +50,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
         for name, (n, x) in (plain | typed).items():
             if names is not None and name not in names:
                 continue
-            indices = _order(s, x)
+            indices = ordered_indices(s, x)
             extents = tuple((i, s.extent(i)) for i in indices)
             statements.append(Statement(name, indices, x, None, extents, s.span))
             tensors.append(Tensor(name, x.dtype, tuple(e for _, e in extents), "intermediate", s.span))
@@ -192,6 +192,11 @@ def _all_converted(s: Statement) -> dict[str, tuple[int, Value]]:
     }
 
 
+def factor_names(s: Statement) -> dict[str, Value]:
+    """All names that factors of a product may have, but for windows, and what they are of."""
+    return {name: x for name, (_, x) in (named_factor(s) | _all_converted(s)).items()}
+
+
 def _converted_tensor(s: Statement, name: str, x: Cast, shapes: Mapping[str, tuple[Expr, ...]]) -> tuple[Statement, Load]:
     """The statement that converts the whole tensor, and the window of it."""
     window = x.arg
@@ -236,7 +241,7 @@ def side_names(target: str) -> tuple[str, str]:
     return left, right
 
 
-def _order(s: Statement, x: Value) -> tuple[str, ...]:
+def ordered_indices(s: Statement, x: Value) -> tuple[str, ...]:
     """Its indices as the largest tensor in it has them, then others as the statement does."""
     largest = max(loads(x), key=lambda ld: len(indices_of(ld, {})))
     named = [v.name for e in largest.indices for v in sorted(e.variables(), key=lambda v: v.name)]
