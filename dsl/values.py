@@ -71,7 +71,7 @@ class Apply:
         abs exp exp2 log log2 log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan atan2 erf floor ceil round
         trunc sigmoid relu gelu silu
     `div` is float division, `floordiv` and `mod` are for integers and floor. Tile programs have `divide_by(x, d, r)`, too: it
-    is x / d, and r is `reciprocal(d)`, computed before a loop.
+    is x / d, and r is `reciprocal(d)`, computed before a loop. `scaled(x, c)` is x * c, and 0 where x is 0, whatever c is.
     """
 
     fn: str

@@ -104,7 +104,7 @@ def field_function(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
             return (x[0] + x[1]) % p
         case "sub":
             return (x[0] - x[1]) % p
-        case "mul":
+        case "mul" | "scaled":
             return x[0] * x[1] % p
         case "fma":
             return (x[0] * x[1] + x[2]) % p

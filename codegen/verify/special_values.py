@@ -29,7 +29,7 @@ def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     if not may_be_special(args) and not np.isinf(out["num"]).any():
         return out
     infinite = _any([np.isinf(a["num"]) for a in args])
-    if fn in ("mul", "div"):
+    if fn in ("mul", "div", "scaled"):
         _zeros(fn, args, out)
     if infinite.any():
         if fn in _ABSORBS:
@@ -93,9 +93,11 @@ def _is_zero(x: Array) -> np.ndarray:
 
 
 def _zeros(fn: str, args: tuple[Array, ...], out: Array) -> None:
-    """ZERO, where the other argument is finite and not known."""
+    """ZERO, where the other argument is finite and not known, or is a correction."""
     a, b = args
     zero = _is_zero(a) & np.isnan(b["num"]) & ~is_nan(b)
+    if fn == "scaled":
+        zero = _is_zero(a)
     if fn == "mul":
         zero = zero | (_is_zero(b) & np.isnan(a["num"]) & ~is_nan(a))
     if zero.any():

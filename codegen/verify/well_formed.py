@@ -26,7 +26,8 @@ from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, I
 _TRUTH = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
 # arguments: of a function of the language, where it is not two or three by its kind [fact: the language]
 _ARGS = {"fma": 3, "where": 3, "neg": 1, "not": 1, "pow": 2, "atan2": 2, "floordiv": 2, "mod": 2, "and": 2, "or": 2}
-_ARGS |= {"divide_by": 3} | dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "lt", "le", "gt", "ge", "eq", "ne"), 2)
+_ARGS |= dict.fromkeys(("add", "sub", "mul", "div", "scaled", "min", "max", "lt", "le", "gt", "ge", "eq", "ne"), 2)
+_ARGS |= {"divide_by": 3}
 _KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 
 

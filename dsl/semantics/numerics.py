@@ -223,6 +223,7 @@ _FUNCTIONS: dict[str, Any] = {
     "mod": _mod,
     "reciprocal": lambda x: 1 / x,
     "divide_by": lambda x, d, _: np.divide(x, d),
+    "scaled": lambda x, c: np.where(x == 0, x, x * c),
     "neg": np.negative,
     "min": np.minimum,
     "max": np.maximum,

@@ -9,11 +9,15 @@ STATE     a factor that leaves the sum may have reduced indices of its own: `Q[t
     -->  earlier[t, e] = sum(d) before[e, d] * Q[t, d]
          O[t, e] = earlier[t, e] + (sum(s in the tile, d where s <= t) Q[t, d] * K[s, d] * V[s, e])
          carried[e, d] = before[e, d] + (sum(s in the tile) K[s, d] * V[s, e])
+
+NO_TERMS  a row before the tile that has no terms adds none: nothing is multiplied, as a factor may be infinite. Nor is a total
+          of 0 multiplied by a correction, which may overflow where no term of the op does. Where that row is among the terms
+          of all later rows, the op multiplies by the same factor itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -34,6 +38,7 @@ from ...plan.derived_names import (
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Range
 from ..tiling.decays import Decay
+from ..tiling.domain_bounds import has_terms
 from ..tiling.prefixes import Prefix
 from .accumulator_computations import RunningUpdate, TotalOfTile, as_kind
 from .reduction_step import combine_step
@@ -78,21 +83,24 @@ def carried_computations(ctx: LoweringContext, p: Prefix, row: str) -> Carried:
     if decay is not None:
         last = LastRow(row)
         term = decay.inner_at(last)
-        of_total = scaled_before(was, [decay.correction_at(last)], new, decay.earlier)
-        factors = [decay.correction, decay.outer]
-        of_row = scaled_before(was, factors, own, decay.earlier)
+        some = _some_before(p, decay, left)
+        of_total = scaled_before(was, _factors(decay, decay.correction_at(last), None), new, some)
+        factors = _factors(decay, decay.correction, decay.outer)
+        of_row = scaled_before(was, factors, own, some)
         if state:
             of_row = combine_step(kind, at(earlier, w.indices), own, dtype)
-            inside = [f for f in factors if f is not None and indices_of(f, w.alias) & set(state)]
-            outside = [f for f in factors if f is not None and f not in inside]
+            inside = [f for f in factors if indices_of(f.value, w.alias) & set(state)]
+            outside = [f for f in factors if f not in inside]
             whole = at(state_terms, w.indices)
+            some_of_row = _some_before(p, decay, w.reduced)
+            of_state = masked_before(_product(whole, outside), some_of_row) if outside else whole
             sums = replace(
                 as_kind(TotalOfTile, w),
                 name=state_terms,
-                value=_after_the_first(_product(was, inside), decay),
+                value=masked_before(_product(was, inside), some),
                 reduction=replace(w.reduction, indices=state),
                 extents=tuple((i, e) for i, e in w.extents if w.alias.get(i, i) not in left),
-                outputs=(Output(earlier, w.indices, _after_the_first(_product(whole, outside), decay) if outside else whole),),
+                outputs=(Output(earlier, w.indices, of_state),),
             )
     outputs = tuple(replace(o, value=with_loads(o.value, {w.name: of_row})) for o in w.outputs)
     rows = replace(p.computation, outputs=outputs)
@@ -122,23 +130,47 @@ def rows_around(tile: Range, rows: Expr, row: str) -> dict[str, Range]:
     return {EarlierRow(row): Range(earlier, ONE), LastRow(row): Range(last, ONE, (rows - last,))}
 
 
-def scaled_before(before: Load, factors: Sequence[Value | None], own: Value, earlier: str) -> Value:
-    """A tile's `own` terms, and those before it times the factors. The first tile has none, and no row before it."""
+@dataclass(frozen=True)
+class Factor:
+    """`fn`: what multiplies by it."""
+
+    fn: str
+    value: Value
+
+
+def _factors(decay: Decay, correction: Value | None, outer: Value | None) -> list[Factor]:
+    """NO_TERMS"""
+    by = (("mul" if decay.overflows_alike else "scaled", correction), ("mul", outer))
+    return [Factor(fn, value) for fn, value in by if value is not None]
+
+
+def _some_before(p: Prefix, decay: Decay, reduced: Collection[str]) -> tuple[Expr, ...]:
+    """NO_TERMS: what is at least 0 where the row before the tile has terms; in the first tile there is none."""
+    before = as_expr(Var(decay.earlier))
+    if decay.overflows_alike:
+        return (before,)
+    domain = tuple(c.subs({Var(decay.row): before}) for c in p.computation.domain)
+    some = has_terms(p.computation, domain, reduced)
+    return (before,) if some is None else tuple(dict.fromkeys((before, *some)))
+
+
+def scaled_before(before: Load, factors: Sequence[Factor], own: Value, some: tuple[Expr, ...]) -> Value:
+    """A tile's `own` terms, and those before it times the factors, where there are `some`."""
     dtype = before.dtype.compute
-    if all(f is None for f in factors):
+    if not factors:
         return combine_step("sum", own, before, dtype)
-    return Masked((as_expr(Var(earlier)),), combine_step("sum", own, _product(before, factors), dtype), own, dtype)
+    return Masked(some, combine_step("sum", own, _product(before, factors), dtype), own, dtype)
 
 
-def _after_the_first(value: Value, decay: Decay) -> Value:
-    """0 in the first tile, where there is no row before."""
-    return Masked((as_expr(Var(decay.earlier)),), value, Const(0, value.dtype), value.dtype)
+def masked_before(value: Value, some: tuple[Expr, ...]) -> Value:
+    """0 where the rows before have no terms."""
+    return Masked(some, value, Const(0, value.dtype), value.dtype)
 
 
-def _product(before: Load, factors: Sequence[Value | None]) -> Value:
+def _product(before: Load, factors: Sequence[Factor]) -> Value:
     scaled: Value = before
     for f in factors:
-        scaled = scaled if f is None else Apply("mul", (scaled, f), before.dtype.compute)
+        scaled = Apply(f.fn, (scaled, f.value), before.dtype.compute)
     return scaled
 
 

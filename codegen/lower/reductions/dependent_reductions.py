@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from ....dsl.errors.online import OnlineMismatch
 from ....dsl.errors.schedule import NotYet
 from ....dsl.index.condition_text import conditions_text
-from ....dsl.index.eliminate import without
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
@@ -33,6 +32,7 @@ from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, tensor_of
 from ..intermediates.readers import reads_own_element
 from ..spec import Focus
+from ..tiling.domain_bounds import has_terms
 
 APART = "leave `online` out: each of them gets a pass of its own"
 START = {"max": -INF, "min": INF}  # what the statistics start from, which have one that a float may be
@@ -87,7 +87,7 @@ def readers_of(focus: Focus, statistic: Computation) -> Iterator[Computation]:
 def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span | None) -> Dependence:
     name = statistic.name
     domain = statistic.domain if set(statistic.domain) == set(w.domain) else ()  # SAME_TERMS
-    some = _has_elements(statistic, domain)
+    some = has_terms(statistic, domain, statistic.reduced)
     if some is None:
         text = conditions_text(domain)
         raise NotYet(f"which rows have elements with {text} is not known: such a pass is not lowered yet", span, help=APART)
@@ -106,19 +106,6 @@ def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span
         ) from None
     _supported(statistic, w, span)
     return Dependence(statistic, w, found.value, _at_the_start(statistic, w, body, value, found.value, span), some)
-
-
-def _has_elements(w: Computation, domain: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-    """What is at least 0 where a reduction over a domain has terms; None: not known."""
-    extents = dict(w.extents)
-    reduced = [i for i, _ in w.extents if i in w.reduced or w.alias.get(i) in w.reduced]
-    conds = [*domain, *(e for i in reduced for e in (as_expr(Var(i)), extents[i] - 1 - as_expr(Var(i))))]
-    for i in reduced:
-        found = without(conds, i)
-        if found is None:
-            return None
-        conds = list(found)
-    return tuple(conds)
 
 
 def _supported(statistic: Computation, w: Computation, span: Span | None) -> None:

@@ -32,7 +32,8 @@ _UNPROVEN = ("where", "abs", "relu", "min", "max")  # functions through which th
 @dataclass(frozen=True)
 class Decay:
     """`outer`, `correction`: None where there is no such factor. `inner`: the rest of the term. `correction` is the factor from
-    row `earlier` to `row`. `state`: the reduced indices that these have, so what goes on has an element for each (STATE)."""
+    row `earlier` to `row`. `state`: the reduced indices that these have, so what goes on has an element for each (STATE).
+    `overflows_alike`: whether the op has a term with the factor `correction` (`divides` of `decay_of`)."""
 
     row: str
     earlier: str
@@ -40,6 +41,7 @@ class Decay:
     inner: Value
     correction: Value | None
     state: tuple[str, ...] = ()
+    overflows_alike: bool = False
 
     def inner_at(self, other: str) -> Value:
         """The terms of another row."""
@@ -62,7 +64,7 @@ def decay_of(term: Value, row: str, earlier: str, index: str, others: Mapping[st
     outer, rest = _split(whole, row, reduced, kept)
     inner = Const(1, whole.dtype) if rest is None else rest
     if row not in _names(inner):
-        return Decay(row, earlier, outer, inner, None, _state(outer, None, others))
+        return Decay(row, earlier, outer, inner, None, _state(outer, None, others), divides)
     if inner.dtype.kind != "float":
         raise DoesNotFollow(f"is a sum of {term.dtype}, and only floats are divided")
     leaves: dict[Value, str] = {}
@@ -73,7 +75,7 @@ def decay_of(term: Value, row: str, earlier: str, index: str, others: Mapping[st
     found = correction("sum", marked, statistics, reduced, _ROW)
     _check_divisors(found.value, {PreviousValue(name) for leaf, name in leaves.items() if leaf not in kept})
     factor = _unmarked(found.value, row, earlier, leaves)
-    return Decay(row, earlier, outer, inner, factor, _state(outer, factor, others))
+    return Decay(row, earlier, outer, inner, factor, _state(outer, factor, others), divides)
 
 
 def _state(outer: Value | None, factor: Value | None, others: Mapping[str, str]) -> tuple[str, ...]:

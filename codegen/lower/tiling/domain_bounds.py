@@ -11,8 +11,10 @@ LINEAR      bounds follow from conditions that are linear in the indices. Others
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from ....dsl.index.eliminate import without
 from ....dsl.index.expr import Expr, Var, as_expr, ceildiv, maximum, minimum
 from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
@@ -111,3 +113,16 @@ def _greatest(ctx: LoweringContext, focus: Focus, e: Expr) -> Expr | None:
             return None
         out = out + (ends[1] + r.size - 1 if c > 0 else ends[0]) * c
     return out
+
+
+def has_terms(w: Computation, domain: tuple[Expr, ...], over: Collection[str]) -> tuple[Expr, ...] | None:
+    """What is at least 0 where a reduction has terms in a domain, for some values of the indices `over`; None: not known."""
+    extents = dict(w.extents)
+    reduced = [i for i, _ in w.extents if w.alias.get(i, i) in over]
+    conds = [*domain, *(e for i in reduced for e in (as_expr(Var(i)), extents[i] - 1 - as_expr(Var(i))))]
+    for i in reduced:
+        found = without(conds, i)
+        if found is None:
+            return None
+        conds = list(found)
+    return tuple(conds)
