@@ -4,8 +4,8 @@ FISSION      computations that need a whole result of an earlier one under a til
 SIBLINGS     reductions over the tile's index share its loop, also where the write-back of one reads the result of another: it
              comes after the loop, or in its last iteration, when the other one is finished.
 MADE_BELOW   so do computations that lack the tile's indices. Exceptions: a pointwise intermediate that is kept below the tile
-             is computed there, for each tile. Units that cannot synchronise each compute all that is kept. Several nests each
-             compute it for themselves, those alone that read it.
+             is computed there, for each tile; so are the scores of a tile that carries. Units that cannot synchronise each
+             compute all that is kept. Several nests each compute it for themselves, those alone that read it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .leaves.scalar_leaf import cell_indices
 from .reductions.accumulator_computations import RunningUpdate
 from .reductions.dependent_reductions import Dependence
 from .reductions.lower_carry import lower_carry, prefixes
+from .reductions.scores_in_tile import scores_below
 from .reductions.split_reduction import SplitChain, are_split_alike, tile_splits_reduction
 from .shared_loops.lower_online import finished_later, lower_online, online_chain, online_parts
 from .shared_loops.siblings import finished_when_read, joins_earlier
@@ -45,11 +46,17 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
     below = tile.below.staged
     indices = tuple(a.index for a in mine)
     alone = tile.level is not None and ctx.device.level(tile.level).siblings == "nothing"
+    scores = scores_below(low, focus, tile)
+
+    def again(w: Computation) -> bool:
+        """MADE_BELOW"""
+        each = w.reduction is None or alone or has_rim(w) or w.name in scores
+        return each and not below.isdisjoint(w.targets)
 
     def together(v: Computation, w: Computation) -> bool:
         made_below = v.reduction is None and not below.isdisjoint(v.targets)  # for each part, by the lines below
         alike = made_below or not tile_splits_reduction(ctx.device, tile) or are_split_alike(focus, v, w, mine)
-        return alike and _together(v, w, indices, below, alone, finished_when_read(low, focus, tile, v, w))
+        return alike and _together(v, w, indices, again, finished_when_read(low, focus, tile, v, w))
 
     focus = _with_rims_of_one_loop(low, focus, tile, together)
     chain = online_chain(low, focus, tile)
@@ -211,19 +218,14 @@ def _together(
     first: Computation,
     second: Computation,
     indices: tuple[str, ...],
-    below: frozenset[str],
-    alone: bool,
+    again: Callable[[Computation], bool],
     finished: frozenset[str],
 ) -> bool:
     """Whether an earlier and a later work may share the loops of these indices.
 
-    below     what lines below keep (MADE_BELOW)
-    alone     the tiles are dealt to units that cannot wait for each other
+    again     whether each of several tiles makes it for itself (MADE_BELOW)
     finished  indices over which the first is finished where the write-back of the second reads it (SIBLINGS)
     """
-
-    def again(w: Computation) -> bool:
-        return not below.isdisjoint(w.targets) and (w.reduction is None or alone or has_rim(w))
 
     def fits(i: str) -> bool:
         having = (i in first.all_indices, i in second.all_indices)

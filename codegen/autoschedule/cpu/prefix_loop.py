@@ -14,9 +14,8 @@ MANY_ROWS         without the loop a row adds half of all terms on average, and 
 from __future__ import annotations
 
 from ....dsl import syntax
-from ....dsl.errors import UserError
 from ...lower.lowering_context import LoweringContext
-from ...lower.tiling.prefixes import prefix_of
+from ...lower.tiling.prefixes import prefix_along
 from ...plan.computations import Computation
 from ...schedule.candidate import Candidate, Lines
 from ..line_builders import modifier, tile_text
@@ -33,9 +32,10 @@ def prefix_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     if levels is None or len(computations) != 1:
         return []
     (w,) = computations
-    row = _row(w)
-    if row is None or w.fused or w.value.dtype.name == "bool":
+    found = prefix_along(w)
+    if found is None or found[1].decay is not None or w.fused or w.value.dtype.name == "bool":  # ONE_RANGE
         return []
+    row = found[0]
     cores, lane = levels
     width = max(1, (lane.bytes or 1) // w.value.dtype.compute.bytes)
     last = w.outputs[0].indices[-1] if w.outputs else w.indices[-1]
@@ -45,18 +45,6 @@ def prefix_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
         return []
     lines = _lines(w, row, last, terms, VECTORS * width, cores.name, lane.name)
     return [Candidate(lambda: lines, about="goes on from tile to tile", template="prefix")]
-
-
-def _row(w: Computation) -> str | None:
-    """The index along which the reduction goes on (ONE_RANGE)."""
-    for i in w.indices:
-        try:
-            found = prefix_of(w, i, None)
-            if found is not None and found.decay is None:
-                return i
-        except UserError:
-            continue
-    return None
 
 
 def _lines(w: Computation, row: str, last: str, terms: int, across: int, core: str, lane: str) -> Lines:

@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
+from ....dsl.errors.schedule import RegisterMismatch
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads
 from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Materialise, Node, Step, Tile, fragment_of
 from ...plan.computations import Computation
+from ...plan.name_factors import factors, side_names
 from ..spec import View
 from .fit_in_order import fitting_order
-from .fragment_fit import is_read_as_it_lies, projected
+from .fragment_fit import is_read_as_it_lies, projected, shown_fragment
 from .match_instr import FragmentMap, InstrMatch, all_matches, fragment_map
 from .term_order import TermOrder
 
@@ -108,6 +110,21 @@ def _reads(low: Lowering, computation: Computation) -> set[str]:
 
 def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
     """ORIENTED, IN_ORDER: of computations by name, how their instruction computes them."""
+    for x, maker, made, w, ways in _products_of_products(low, tree):
+        elsewhere = _in_memories(low, x.below)
+        pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
+        if not pairs and elsewhere and _has_statistics(low, maker):
+            pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
+        if pairs:
+            a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
+            return {maker.name: a, w.name: b}
+    return {}
+
+
+def _products_of_products(
+    low: Lowering, tree: Node
+) -> Iterator[tuple[Keep, Computation, list[InstrMatch], Computation, list[InstrMatch]]]:
+    """Lines whose block computes something in registers; that, and another product of the launch; how instructions do both."""
     innermost = low.ctx.device.memories[-1].name
     for x in tree.path():
         if not isinstance(x, Keep) or x.block is None or not low.ctx.register(x.memory or innermost):
@@ -117,14 +134,43 @@ def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
             continue
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
-            ways, elsewhere = _ways(low, x.below.leaf, w), _in_memories(low, x.below)
-            pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
-            if not pairs and elsewhere and _has_statistics(low, maker):
-                pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
-            if pairs:
-                a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
-                return {maker.name: a, w.name: b}
-    return {}
+            yield x, maker, made, w, _ways(low, x.below.leaf, w)
+
+
+def unreadable_product(low: Lowering, tree: Node) -> RegisterMismatch | None:
+    """What is wrong where the registers of a product are no operand of another one in any order, and go through no memory as
+    that operand, though rows of both lie alike (ROWS_ALIKE)."""
+    shared = low.ctx.device.memories[-2].name
+    for x, maker, made, w, ways in _products_of_products(low, tree):
+        through = {t: v for v in low.computations if v.reduction is None for t in v.targets}
+        side = next((n for n, v in enumerate(factors(w)) if _is_made_of(maker, v, through)), None)
+        if side is None or passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get):
+            continue
+        name = side_names(str(w.result))[side]
+        held = _in_memories(low, x.below)
+        between = (v for t, v in through.items() if t in held and t != name and _is_made_of(maker, v.value, through))
+        pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
+        read = (n for _, b in pairs for n, v in b.operands if _is_made_of(maker, v, through))
+        operand = next(read, None)
+        if (name in held and next(between, None) is None) or operand is None:
+            continue
+        a, b = pairs[0]
+        there, here = fragment_map(a, a.instr.statement.target), fragment_map(b, operand)
+        return RegisterMismatch(
+            f"`{maker.result}` is held in registers as `{shown_fragment(there)}`, and `{b.instr.name}` reads"
+            f" `{name}` as `{shown_fragment(here)}`: no unit has what it reads",
+            x.below.leaf.span,
+            help=f"`keep {name} in {shared}` hands it from unit to unit; what is between the two products stays in registers",
+        )
+    return None
+
+
+def _is_made_of(maker: Computation, v: Value, through: Mapping[str, Computation]) -> bool:
+    """Seen through pointwise computations."""
+    return any(
+        ld.tensor in maker.targets or (ld.tensor in through and _is_made_of(maker, through[ld.tensor].value, through))
+        for ld in loads(v)
+    )
 
 
 def _has_statistics(low: Lowering, maker: Computation) -> bool:
@@ -162,18 +208,13 @@ def passing_pairs(
     """
     pointwise = {t: w for w in computations if w.reduction is None for t in w.targets}
 
-    def reads(v: Value, through: Mapping[str, Computation]) -> bool:
-        return any(
-            ld.tensor in maker.targets or (ld.tensor in through and reads(through[ld.tensor].value, through)) for ld in loads(v)
-        )
-
     def fitting(ordered: bool) -> Iterator[tuple[InstrMatch, InstrMatch]]:
         through = {t: w for t, w in pointwise.items() if not ordered or elsewhere.isdisjoint(w.names)}
         for a, b in product(made, ways):
             target = a.instr.statement.target
             if not register(a.instr.operand(target).memory):
                 continue
-            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value, through)]
+            held, read = fragment_map(a, target), [name for name, value in b.operands if _is_made_of(maker, value, through)]
             read = [name for name in read if register(b.instr.operand(name).memory)]
             if not ordered and any(is_read_as_it_lies(held, fragment_map(b, name)) for name in read):
                 yield a, b

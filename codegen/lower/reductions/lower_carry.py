@@ -33,7 +33,7 @@ from ...schedule.build_tree import modifier_span
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
-from ..tiling.prefixes import APART, Prefix, new_terms, prefix_of
+from ..tiling.prefixes import APART, Prefix, new_terms, prefix_along, prefix_of
 from .carried_totals import carried_computations, rows_around, shown_corrections
 from .open_accumulators import accumulates_at_leaf
 from .scores_in_tile import scores_of, with_scores
@@ -122,10 +122,25 @@ def lower_carry(
 def check_carry_tile(low: Lowering, tile: Tile) -> None:
     """Raises CarryMismatch for a line whose word changes nothing."""
     if tile.carry and tile.key not in low.ctx.carrying:
-        index = tile.axes[0].index
+        index, size = tile.axes[0].index, tile.axes[0].size
+        span, outer = modifier_span(tile, "carry"), low.ctx.device.memories[0].name
+        if not any(index in w.all_indices for w in low.computations):
+            raise CarryMismatch(
+                f"no result of this launch has `{index}`, and lines without a block are for one launch",
+                span,
+                help=f"write the line in the block of the tensor that it is for: `keep P in {outer}:`",
+            )
+        for w in low.computations:
+            found = prefix_along(w)
+            if found is not None and found[0] != index:
+                raise CarryMismatch(
+                    f"`{w.result}` has more terms the larger `{found[0]}` is, and this line tiles `{index}`",
+                    span,
+                    help=f"`tile {found[0]}: {size} carry`",
+                )
         raise CarryMismatch(
             f"in this launch no reduction has more terms the larger `{index}` is",
-            modifier_span(tile, "carry"),
+            span,
             help=f"{APART}, or say which terms there are: `sum(j where j <= {index})`",
         )
 

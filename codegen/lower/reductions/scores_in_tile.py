@@ -42,6 +42,13 @@ def scores_of(low: Lowering, focus: Focus, tile: Tile, w: Computation) -> list[C
     return [x for x in found if _is_read_here_alone(low, focus, w, x)]
 
 
+def scores_below(low: Lowering, focus: Focus, tile: Tile) -> frozenset[str]:
+    """The names of the scores of tiles below: they are made there, also where tiles above are of indices that they lack."""
+    carrying = [x for x in tile.below.path() if isinstance(x, Tile) and x.carry]
+    sums = [(x, w) for x in carrying for w in focus.computations if w.domain and x.axes[0].index in w.indices]
+    return frozenset(v.name for x, w in sums for v in scores_of(low, focus, x, w))
+
+
 def _is_read_here_alone(low: Lowering, focus: Focus, w: Computation, x: Computation) -> bool:
     """FEW"""
     outputs = {b.name for b in low.ctx.buffers if b.kind == "output"}

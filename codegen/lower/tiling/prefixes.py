@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....dsl.errors import UserError
 from ....dsl.errors.online import CarryMismatch
 from ....dsl.errors.schedule import NotYet
 from ....dsl.index.condition_text import conditions_text
@@ -63,6 +64,18 @@ def prefix_of(w: Computation, row: str, span: Span | None, terms: Computation | 
     others = tuple(c for c in w.domain if c is not condition)
     found = Prefix(w, reduced[0], rest.constant, others, terms)
     return replace(found, decay=_decay(found, row, span)) if row in indices_of(terms.term, terms.alias) else found
+
+
+def prefix_along(w: Computation) -> tuple[str, Prefix] | None:
+    """The first index along which a reduction goes on; None where it does along none."""
+    for i in w.indices:
+        try:
+            found = prefix_of(w, i, None)
+        except UserError:
+            continue
+        if found is not None:
+            return i, found
+    return None
 
 
 def _decay(p: Prefix, row: str, span: Span | None) -> Decay:

@@ -216,12 +216,17 @@ CHUNKS = {
     "scores in memory": "tile t: 8 carry / keep A in dram / tile e: 1 -> lane",
     "rows one by one": "tile t: 1 carry / keep A in register / tile e: 1 -> lane",
     "results kept": "tile t: 5 carry / keep A in dram / keep O in register / tile s: 2 / tile e: 1 -> lane",
+    "columns on cores": "tile e: 4 -> core / tile t: 8 carry / keep A in l1 / tile e: 1 -> lane",
+    "columns on cores that share a memory": "tile e: 2 -> core / tile t: 5 carry / keep A in dram / tile e: 1 -> lane",
+    "columns in a loop": "tile e: 3 / tile t: 8 carry / keep A in dram / tile e: 1 -> lane",
+    "columns in loops": "tile e: 4 -> core / tile e: 2 / tile t: 2 carry / keep A in register / tile t: 1, s: 1",
 }
 GPU_CHUNKS = {
     "a row a warp": "tile e: 32 -> block / tile t: 8 carry / keep A in shared / tile t: 1 -> warp / tile e: 1 -> thread",
     "rows and columns": "tile e: 4 -> block / tile t: 8 carry / keep A in shared / tile t: 1, e: 1 -> thread",
     "staged": "tile e: 16 -> block / tile t: 8 carry / move K -> shared / move Q -> shared / keep A in shared"
     " / tile t: 2, e: 1 -> thread",
+    "columns in a loop": "tile e: 8 -> block / tile e: 4 / tile t: 8 carry / keep A in shared / tile t: 1, e: 1 -> thread",
 }
 
 

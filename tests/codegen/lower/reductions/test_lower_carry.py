@@ -267,7 +267,11 @@ REFUSED = {
     "tiled above": ("sum(j where j <= i) X[j]", "tile i: 64 / tile i: 8 carry", "a line above tiles `i`"),
     "on units": ("sum(j where j <= i) X[j]", "tile i: 8 -> core carry", "`carry` is for loops"),
     "two indices": ("sum(j where j <= i) X[j]", "tile i: 8, j: 4 carry", "`carry` tiles of several indices"),
-    "the other index": ("sum(j where j <= i) X[j]", "tile j: 8 carry", "no reduction has more terms the larger `j` is"),
+    "the other index": (
+        "sum(j where j <= i) X[j]",
+        "tile j: 8 carry",
+        "has more terms the larger `i` is, and this line tiles `j`",
+    ),
     "another loop": ("S[i] + (sum(j) X[j] * f32(i))", f"{OWN} / keep S in register", "goes over all of `j`"),
     "other terms": ("S[i] + (sum(j where j < i) X[j])", f"{OWN} / keep S in register", "have other terms of `j`"),
 }
@@ -284,6 +288,45 @@ def test_refused_in_words(name: str) -> None:
         compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
     assert why in str(e.value)
     assert "help:" in str(e.value)
+
+
+CHAIN = """op f[N](X: f32[N]) -> (P: f32[N], R: f32[N]):
+    P[i] = sum(j where j <= i) X[j]
+    R[i] = sum(j where j <= i) P[j]
+schedule s for f:
+    keep P in dram:
+        tile i: 8 carry
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "why", "way"),
+    [
+        ("    tile i: 8 carry", "`R` has more terms the larger `i.2` is, and this line tiles `i`", "`tile i.2: 8 carry`"),
+        ("    tile j: 4 carry", "no result of this launch has `j`", "write the line in the block"),
+        ("    tile i.2: 8 carry", "", ""),
+    ],
+)
+def test_rows_of_a_second_prefix_go_by_their_own_name(lines: str, why: str, way: str) -> None:
+    """The terms of R are rows of P: these are `i`."""
+    module = loads(CHAIN + lines + "\n")
+    op, schedule, device = module.ops["f"], module.schedules["s"], module.device("cpu:avx2")
+    if not why:
+        program = compile_program(module, op, schedule, device).program
+        for n in (0, 1, 21):
+            agrees(Formula(CHAIN, lambda x: (prefix(x), prefix(prefix(x)))), program, {"N": n}, {"core": 1})
+        return
+    with pytest.raises(UserError) as e:
+        compile_program(module, op, schedule, device)
+    assert why in str(e.value)
+    assert f"help: {way}" in str(e.value)
+
+
+def test_a_line_that_is_for_no_result_of_its_launch() -> None:
+    module = loads(CHAIN.partition("schedule")[0] + "schedule s for f:\n    tile i.2: 8 carry\n")
+    with pytest.raises(UserError, match="no result of this launch has") as e:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
+    assert "help: write the line in the block of the tensor that it is for: `keep P in dram:`" in str(e.value)
 
 
 def test_what_is_too_large_goes_by_the_names_of_tensors() -> None:
