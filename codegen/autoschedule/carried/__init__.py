@@ -1,0 +1,1 @@
+"""Prefix reductions on devices of blocks: loops over tiles of rows that go on from tile to tile."""
