@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
-from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Keep, Leaf, Materialise, Move, Node, Tile
+from ..ir.schedule_tree import CopyLeaf, FragmentLeaf, Fuse, Keep, Leaf, Materialise, Move, Node, Tile
 from ..plan.computations import Computation
 from ..plan.derived_names import RimIndex
 from .copies.pipeline_depth import is_unrolled
@@ -75,6 +75,8 @@ def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: No
                     runs, chunks = -(-capacity // a.every), -(-min(a.every, capacity) // size)
                     return (runs - 1) * a.every + (chunks - 1) * size + inner
                 return (-(-capacity // size) - 1) * size + inner
+        if isinstance(x, Fuse) and index in x.indices and index != x.name:
+            return capacity  # what is read past the end of the fused one has no elements here
         found = _instr(low, focus, x)
         if found is not None:
             n = found[0].extent(index)

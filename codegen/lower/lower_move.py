@@ -128,7 +128,7 @@ def _to_registers(low: Lowering, focus: Focus, source: Value, move: Move, load: 
     copy_name = StagedCopy(move.tensor)
     ctx.dtypes[copy_name] = load.dtype
     computation = Computation(copy_name, indices, source, None, (), span=move.span, fused=focus.fused)
-    owner = owner_tree(low, move.below, computation, operand_of=move.tensor)
+    owner = owner_tree(low, move.below, computation, move.tensor, focus.computations)
     hops = [x for x in steps_of(move.block) if isinstance(x, Move)] if move.block is not None else []
     if move.instr is not None:
         owner = with_leaf(owner, CopyLeaf(instr=move.instr, fragment=fragment_of(owner), move=move))

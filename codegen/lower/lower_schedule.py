@@ -228,7 +228,7 @@ class Lowering:
             if way.order is not None:  # which is one of this instruction alone
                 return next((replace(m, order=way.order) for m in found if instr is way.instr), None)
             return next(found, None)
-        return best_match(instr, inside, self.finest)
+        return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.all_indices})
 
     def by_instr(
         self,

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
-from ....dsl.index.expr import Var, as_expr
+from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import loads
+from ....dsl.values import Cast, Const, Masked, Value, loads
 from ...ir.schedule_tree import Keep, Move, fragment_of
 from ...ir.tile_ir import Alloc, Stmt
 from ...plan.computations import Computation
@@ -29,9 +29,10 @@ from ..copies.staged_axes import StagedAxis, mask_copy, staged_index_axis, stage
 from ..copies.unaligned_copies import aligned_fill
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
+from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View, or_state_bound
 from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
-from .rims import check_one_nest, growing_distance, has_rim, in_own_names, with_else_values
+from .rims import check_one_nest, growing_distance, has_rim, in_own_names, value_outside, with_else_values
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -61,7 +62,13 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     form = view_form(others.computations, node, name, w)
     view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
     own, ranges = in_own_names(w, focus.ranges)
-    if has_rim(w):
+    if has_rim(w) and isinstance(node, Move):
+        outside = value_outside(others, w)
+        rims = frozenset(i.of for i in indices if isinstance(i, RimIndex))
+        own = _filled(own, axes, () if outside is None else _inside(ctx, axes, rims, name), outside)
+        view = replace(view, computed=outside is None, fully_written=view.fully_written - rims)
+        ranges |= {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
+    elif has_rim(w):
         view = replace(view, zero_padded=False, filled_extents=None, fully_written=frozenset())
     elif w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=mask_copy(w.value, axes))
@@ -113,11 +120,28 @@ def _check_reads(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: C
     )
 
 
-def _filled(w: Computation, axes: list[StagedAxis]) -> Computation:
-    """FILLED: the reduction, computed and stored over whole axes."""
+def _filled(w: Computation, axes: list[StagedAxis], inside: tuple[Expr, ...] = (), outside: Const | None = None) -> Computation:
+    """FILLED: the reduction, computed and stored over whole axes; `outside` where not all of the conditions `inside` hold."""
     own = {i for i, fused in w.alias.items() if fused in w.indices} | {*w.indices}
-    outputs = tuple(replace(o, value=mask_copy(o.value, axes)) for o in w.outputs)
+
+    def stored(value: Value) -> Value:
+        if outside is not None and inside:
+            there = outside if outside.dtype == value.dtype else Cast(outside, value.dtype)
+            value = Masked(inside, value, there, value.dtype)
+        return mask_copy(value, axes)
+
+    outputs = tuple(replace(o, value=stored(o.value)) for o in w.outputs)
     return replace(w, value=with_else_values(w.value, w.reads, frozenset(own)), outputs=outputs)
+
+
+def _inside(ctx: LoweringContext, axes: list[StagedAxis], rims: frozenset[str], tensor: str) -> tuple[Expr, ...]:
+    """What holds of these axes where an element of a rim is one of the tensor."""
+    out: list[Expr] = []
+    for a, n in zip(axes, ctx.shapes[tensor], strict=True):
+        if a.name in rims:
+            at, ends = as_expr(Var(a.name)), (a.origin, n - a.origin - a.extent)
+            out += [c for c, least in zip((at, n - at - 1), ends, strict=True) if not least.at_least(0)]
+    return tuple(out)
 
 
 def _axis(low: Lowering, others: Focus, index: str, tensor: str, memory: str, node: Keep | Move) -> StagedAxis:

@@ -6,6 +6,8 @@ RIM       `keep T in MEMORY:` with a block, if only `auto`, below a tile beyond 
           names.
 NO_EDGE   A rim may reach past the edge of T, where its readers have `else` values. What T would be there is computed and never
           read, so what it is made of gets `else` values there: a rim needs no guards, and has the same shape everywhere.
+FILLED    `move T -> MEMORY:` of a reduction that its block keeps is such a line as well. What it stores outside of T is what
+          readers have as `else` values, so instructions read it as they read a copy.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from ....dsl.errors.schedule import NotComputed
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.index.hull import hull
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Value, loads, transform
-from ...ir.schedule_tree import Keep, Node, Tile
+from ....dsl.values import Const, Load, Value, loads, transform
+from ...ir.schedule_tree import Keep, Move, Node, Tile
 from ...plan.computations import Computation, plain_index, rename_indices
 from ...plan.derived_names import RimIndex
 from ..addressing import zero_of
@@ -37,11 +39,11 @@ def has_rim(w: Computation) -> bool:
 
 def with_rims(low: Lowering, focus: Focus, tile: Tile) -> Focus:
     """RIM: the focus where what lines below the tile make for it, and readers read beyond it, has indices of its own."""
-    keeps = {t: x for x in tile.below.path() if isinstance(x, Keep) and _has_own_nest(low, x) for t in x.tensors}
+    making = {t: x for x in tile.below.path() if isinstance(x, Keep | Move) and _has_block(low, x) for t in x.tensors}
     mine = {a.index for a in tile.axes}
-    for w in reversed(focus.computations) if keeps else ():
+    for w in reversed(focus.computations) if making else ():
         target, others = w.targets[0], w.targets[1:]
-        if others or target not in keeps or w.alias:
+        if others or target not in making or w.alias or not _makes(making[target], w):
             continue
         own = subscripts_of(w, target)
         beyond: set[str] = set()
@@ -55,19 +57,27 @@ def with_rims(low: Lowering, focus: Focus, tile: Tile) -> Focus:
         if not beyond or is_read_elsewhere(low, focus, target) or low.read_afterwards(focus, target, tile.below):
             continue
         changed = _with_own_indices(low, focus, w, beyond)
-        if _is_bounded(low, changed, tile, keeps[target], {RimIndex(i, _number(low, w)) for i in beyond}):
+        if _is_bounded(low, changed, tile, making[target], {RimIndex(i, _number(low, w)) for i in beyond}):
             focus = changed
     return focus
 
 
-def _has_own_nest(low: Lowering, keep: Keep) -> bool:
-    memory = keep.memory or low.ctx.device.memories[-1].name
-    return keep.has_block and not low.ctx.register(memory)
+def _has_block(low: Lowering, node: Keep | Move) -> bool:
+    memory = node.memory or low.ctx.device.memories[-1].name
+    return (node.has_block if isinstance(node, Keep) else node.block is not None) and not low.ctx.register(memory)
 
 
-def _is_bounded(low: Lowering, focus: Focus, tile: Tile, keep: Keep, rims: set[RimIndex]) -> bool:
+def _makes(node: Keep | Move, w: Computation) -> bool:
+    """Whether the line's block computes it (FILLED): that of a `move` may be one of a copy."""
+    if isinstance(node, Keep):
+        return True
+    kept = {name for x in (node.block.path() if node.block is not None else ()) if isinstance(x, Keep) for name in x.names}
+    return w.reduction is not None and not kept.isdisjoint((w.name, *w.names))
+
+
+def _is_bounded(low: Lowering, focus: Focus, tile: Tile, node: Keep | Move, rims: set[RimIndex]) -> bool:
     """Whether a hull of what is read along these is known where the line is."""
-    ranges = next(r for x, r in ranges_along(focus.ranges, tile) if x is keep)
+    ranges = next(r for x, r in ranges_along(focus.ranges, tile) if x is node)
     found = _read_ranges(low, focus, ranges, lambda i, now: now[i].whole_capacity)
     return rims <= found.keys()
 
@@ -118,6 +128,16 @@ def with_else_values(value: Value, tensors: Collection[str], indices: frozenset[
         return replace(n, otherwise=given.get(n.tensor) or zero_of(n.dtype)) if at_rim else None
 
     return transform(value, padded)
+
+
+def value_outside(readers: Focus, w: Computation) -> Const | None:
+    """FILLED: what all readers read where a rim is outside of the tensor, zero where none reads it there. None where they
+    do not agree, or read other elements than their own along axes without a rim."""
+    own, read = subscripts_of(w, w.targets[0]), reads_of(readers.computations, w.targets[0])
+    if any(plain_index(e) != i for ld in read for i, e in zip(own, ld.indices, strict=True) if not isinstance(i, RimIndex)):
+        return None
+    first, *others = {ld.otherwise for ld in read if ld.otherwise is not None} or {zero_of(read[0].dtype)}
+    return first if not others and isinstance(first, Const) else None
 
 
 # ---------------------------------------------------------------- ranges

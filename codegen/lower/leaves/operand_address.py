@@ -72,11 +72,12 @@ def operand_address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Oper
     all_indices = dict.fromkeys((*(i for i, _, _ in f.maps), *(i for i in visited if i in focus.ranges)))
     ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
     for at in ends.values():
-        # a staged tile is as large as what is read of it, so only arguments need their edges guarded
+        # a staged tile is as large as what is read of it, so edges need guards in arguments, and in what is computed unfilled
         mine = [i for i, _, _ in f.maps]
-        guards += edge_conds(at, all_indices) if view.form == "global" else unfilled_edge_conds(at, view, mine)
+        unfilled = view.form == "global" or not view.zero_padded
+        guards += edge_conds(at, all_indices) if unfilled else unfilled_edge_conds(at, view, mine)
         within = list(inside)
-        if halo and view.form == "global":
+        if halo and (view.form == "global" or view.computed):
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
         guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
     coords = coordinates(ctx, ends[0], tensor, indices)

@@ -35,41 +35,45 @@ if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def owner_tree(low: Lowering, node: Node, computation: Computation, operand_of: str | None = None) -> Node:
+def owner_tree(
+    low: Lowering, node: Node, computation: Computation, operand_of: str | None = None, readers: tuple[Computation, ...] = ()
+) -> Node:
     """The nodes that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
 
-    The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
+    The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`, of
+    one of the `readers`, whose indices may be others in a block, or of another computation of the launch.
     """
     inherited = None
     if operand_of is None and (found := fragment_below(low, node, computation)) is not None:
         inherited = projected(found, frozenset(computation.indices))
-    return _owner_tree(low, node, computation, operand_of, inherited)
+    users = (*readers, *low.computations) if operand_of else (computation,)
+    return _owner_tree(low, node, users, operand_of, inherited)
 
 
 def _owner_tree(
-    low: Lowering, node: Node, computation: Computation, operand_of: str | None, inherited: FragmentMap | None
+    low: Lowering, node: Node, users: tuple[Computation, ...], operand_of: str | None, inherited: FragmentMap | None
 ) -> Node:
     match node:
         case Tile(level=None):
             # axes that the tensor lacks are not visited, but say how much of them the units below share out
-            below = _owner_tree(low, node.below, computation, operand_of, inherited)
+            below = _owner_tree(low, node.below, users, operand_of, inherited)
             return Tile(axes=node.axes, line=node.line, key=node.key, below=below)
         case Tile():
-            return node.but(online=False, below=_owner_tree(low, node.below, computation, operand_of, inherited))
+            return node.but(online=False, below=_owner_tree(low, node.below, users, operand_of, inherited))
         case Leaf():
-            fragment = _fragment(low, node, computation, operand_of) or inherited
+            fragment = _fragment(low, node, users, operand_of) or inherited
             return Leaf() if fragment is None else FragmentLeaf(fragment=fragment)
         case FragmentLeaf():
             return node
         case Step():
-            return _owner_tree(low, node.below, computation, operand_of, inherited)
+            return _owner_tree(low, node.below, users, operand_of, inherited)
     return Leaf()
 
 
-def _fragment(low: Lowering, leaf: Leaf, computation: Computation, operand_of: str | None) -> FragmentMap | None:
+def _fragment(low: Lowering, leaf: Leaf, users: tuple[Computation, ...], operand_of: str | None) -> FragmentMap | None:
     if leaf.instr is None:
         return None
-    for w in low.computations if operand_of else (computation,):
+    for w in users:
         m = low.find_instr(leaf.instr, w, leaf.span, must=False)
         if m is None:
             continue
@@ -92,7 +96,7 @@ def fragment_below(low: Lowering, node: Node, computation: Computation) -> Fragm
             (w for w in low.computations if not read.isdisjoint(w.targets) and not {*x.names}.isdisjoint(w.targets)), None
         )
         if maker is not None and x.block is not None and isinstance(x.block.leaf, Leaf):
-            return _fragment(low, x.block.leaf, maker, None)
+            return _fragment(low, x.block.leaf, (maker,), None)
     return None
 
 
