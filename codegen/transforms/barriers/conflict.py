@@ -8,9 +8,10 @@ Two units u and v make the accesses: variables that may differ between units are
 is whether all coordinates can be equal while u != v. An unknown answer is a conflict.
 
 The two may belong to different iterations (`Access.at`). A property of all iterations holds for each, so another query about
-the same two accesses often has the answer. First their stages are compared, for all units (ROTATING). Most of the others never
-access the same element, whatever the conditions are: one query about the coordinates that depend on the unit serves all
-accesses that differ only in names (ALIKE). Otherwise the first method with an answer decides:
+the same two accesses often has the answer. First their stages are compared, for all units (ROTATING); conditions may tell which
+argument a minimum of them is. Most of the others never access the same element, whatever the conditions are: one query about
+the coordinates that depend on the unit serves all accesses that differ only in names (ALIKE). Otherwise the first method with
+an answer decides:
 
     WITNESS    a search for two units that conflict (`dsl.index.counterexample`): most do, and a failing proof is slow
     DIGITS     a comparison of the coordinates digit by digit (`mixed_radix_equality`)
@@ -28,7 +29,7 @@ from ....dsl.index.expr import Expr, Fn
 from ....dsl.index.prove import feasible
 from ....dsl.support.cached import cached_property
 from .access import OLD, AccessShape, Owner, SharedAccess
-from .mixed_radix_equality import Contradiction, MixedRadixEquality, Pair, functions, never_equal
+from .mixed_radix_equality import Contradiction, MixedRadixEquality, Pair, functions, never_equal, replaced
 
 _APART = "'"  # suffix of the later unit's variables
 
@@ -103,7 +104,32 @@ def _within(narrow: Time, wide: Time) -> bool:
 
 def _in_other_stages(a: SharedAccess, b: SharedAccess, time: Time) -> bool:
     """ROTATING"""
-    return any((x := a.turn(n, *time)) is not None and never_equal(x, b.coords[n]) for n in a.uniform_coords & b.uniform_coords)
+    for n in a.uniform_coords & b.uniform_coords:
+        x, y = a.turn(n, *time), b.coords[n]
+        if x is not None and (never_equal(x, y) or _never_equal_there(x, y, a, b, time)):
+            return True
+    return False
+
+
+def _never_equal_there(x: Expr, y: Expr, a: SharedAccess, b: SharedAccess, time: Time) -> bool:
+    """The same for stages of the last iterations, min(last, i + 1): where the conditions of both accesses, as far as they are
+    about what the stages depend on, leave one of the two. All of that is common to the units."""
+    extremes = [f for f in dict.fromkeys((*functions(x), *functions(y))) if f.kind in ("min", "max")]
+    if not extremes:
+        return False
+    about = (x.variables() | y.variables()) - a.varying - b.varying
+    facts = [c for c in (*a.at(*time).conds, *b.conds) if c.variables() <= about]
+    left = {f: one for f in extremes if (one := _only_one(f, facts)) is not None}
+    return bool(left) and never_equal(replaced(x, left), replaced(y, left))
+
+
+def _only_one(extreme: Fn, facts: list[Expr]) -> Expr | None:
+    """The argument that it is, where one fact tells."""
+    sign = 1 if extreme.kind == "min" else -1
+    for x in extreme.args:
+        if all(x is y or any((sign * (y - x) - f).at_least(0) for f in facts) for y in extreme.args):
+            return x
+    return None
 
 
 @lru_cache(maxsize=1 << 12)

@@ -15,7 +15,8 @@ Every step is exact: each derived equality follows from the given ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ....dsl.index.intervals import Interval
@@ -252,6 +253,11 @@ def functions(e: Expr) -> Iterator[Fn]:
                 yield from functions(a)
 
 
+def replaced(e: Expr, equal: Mapping[Fn, Expr]) -> Expr:
+    """`e` with functions replaced by what they are equal to."""
+    return _replaced(e, equal, {})
+
+
 def _less(x: int | None, y: int | None) -> bool:
     return x is not None and y is not None and x < y
 
@@ -263,7 +269,7 @@ def _holds(atom: Atom, part: Atom) -> bool:
     return atom == part or any(_holds(a, part) for e in atom.args for a, _ in e.terms)
 
 
-def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
+def _replaced(e: Expr, equal: Mapping[Any, Expr], memo: dict[Atom, Expr]) -> Expr:
     """`e` with its atoms replaced; the same object where there is nothing to replace."""
     changed = False
     for atom, _ in e.terms:
@@ -274,7 +280,7 @@ def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
     return linear_combination([(memo[atom], c) for atom, c in e.terms], e.const) if changed else e
 
 
-def _of_atom(atom: Atom, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
+def _of_atom(atom: Atom, equal: Mapping[Any, Expr], memo: dict[Atom, Expr]) -> Expr:
     if atom in equal:
         return _replaced(equal[atom], equal, memo)
     low, high = atom.interval

@@ -18,7 +18,7 @@ from andiron.codegen.transforms.barriers.known_facts import _in_rows
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.errors.base import InternalError
 from andiron.dsl.errors.schedule import CannotMeet
-from andiron.dsl.index.expr import Var, as_expr, xor
+from andiron.dsl.index.expr import Var, as_expr, minimum, xor
 from andiron.dsl.source import Source, Span
 
 from ....support.tile_programs import (
@@ -251,6 +251,18 @@ def test_guards_that_keep_accesses_apart():
     """Lanes up to 15 write, and read what only lanes from 16 on could have written."""
     body = put(S, U, value=at(X, U)), put(S, V, value=at(X, U))
     check(block(when((15 - as_expr(T),), *body), put(Y, U, value=ZERO)), 0)
+
+
+@pytest.mark.parametrize(("last", "count"), [(3, 1), (7, 2)])
+def test_stages_are_apart_where_conditions_leave_one_of_an_extreme(last, count):
+    """ROTATING: the earlier iterations fill their stage anew, then each reads the next one's, the last one its own."""
+    stages = buffer("P", "local", "shared", "block", 4, 128)
+    i, k = Var("i", 0, 7), Var("k", 0, 3)
+    first = loop(k, 0, 4, put(stages, k, U, value=at(X, U)))
+    ahead = put(R, 0, value=at(stages, minimum(7, i + 1) % 4, V))
+    body = first, loop(i, 0, 8, when((last - as_expr(i),), put(stages, i % 4, U, value=at(X, U))), ahead)
+    whole = Alloc(stages, (Alloc(R, (*body, put(Y, U, value=at(R, 0)))),))
+    check(gpu("t", (), (X, Y), [(Var("b", 0, 0), 1)], 4, whole), count)
 
 
 def test_uniform_conditions_hold_barriers():
