@@ -6,12 +6,14 @@ evaluates it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import syntax
 from .index.expr import Expr, Var
 from .source import Span
+from .support.cached import cached_property
 from .text.format import format_node
 from .types import DType
 from .values import Value
@@ -96,6 +98,11 @@ class Op:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, some)) for some in (self.inputs, self.outputs))
         return f"<op {self.name}({inputs}) -> ({outputs})>"
+
+    @cached_property
+    def memos(self) -> dict[Callable[..., Any], Any]:
+        """What functions keep of it, see `memoised`."""
+        return {}
 
     def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Computes the derived sizes.

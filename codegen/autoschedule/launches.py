@@ -12,14 +12,14 @@ from ...dsl.errors import Diagnostics, UserError
 from ...dsl.errors.schedule import NotComputed
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
+from ...dsl.support.memoised import IdentityMemo, memoised
 from ...dsl.syntax import all_lines, tensors_of
 from ...dsl.values import loads
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
-from ..plan.accumulators import accumulating
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
-from ..plan.computations import Computation
+from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
 from ..plan.group_launches import CircularLaunches, group_launches, shared_outputs
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
@@ -299,6 +299,7 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
     op, made = inline_copies(op, named), frozenset[str]()
     carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
+    every = None
     if is_all_open(lines) or (_filled_in(lines) and not carries):
         every = name_factors(op)
         named |= materialise_operands(every, device) | _finished(every, device) | squared_factor_names(op)
@@ -309,7 +310,8 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     copied = frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
     op = share_equal_factors(op, named & made | _launch_blocks(device, lines).keys(), spoken, copied)
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
-    return name_factors(op, named | squared_factor_names(op, named))
+    with_names = name_factors(op, named | squared_factor_names(op, named))
+    return every if every is not None and with_names == every else with_names  # what was found for it is known
 
 
 def _factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> frozenset[str]:
@@ -321,6 +323,15 @@ def _factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> fr
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
+    return _materialised(op).of(device, lambda device: _materialise_operands(op, device))
+
+
+@memoised
+def _materialised(op: Op) -> IdentityMemo[Device, frozenset[str]]:
+    return IdentityMemo()
+
+
+def _materialise_operands(op: Op, device: Device) -> frozenset[str]:
     machine = block_machine(device)
     pointwise = _pointwise_intermediates(op) - _finished(op, device)
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
@@ -329,7 +340,12 @@ def materialise_operands(op: Op, device: Device) -> frozenset[str]:
 
 
 def _finished(op: Op, device: Device) -> frozenset[str]:
-    return frozenset() if block_machine(device) is None else finished_operands(op, _pointwise_intermediates(op))
+    return frozenset() if block_machine(device) is None else _finished_operands(op)
+
+
+@memoised
+def _finished_operands(op: Op) -> frozenset[str]:
+    return finished_operands(op, _pointwise_intermediates(op))
 
 
 def _pointwise_intermediates(op: Op) -> frozenset[str]:

@@ -11,8 +11,9 @@ from ...dsl.op import Reduction
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
+from ...dsl.types import TYPES
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform, walk
-from .derived_names import ArgreduceIndex, result_of
+from .derived_names import Accumulator, ArgreduceIndex, result_of
 from .restricted_terms import restricted_term
 
 # Fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones.
@@ -142,6 +143,21 @@ def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
         return None
 
     return transform(value, step)
+
+
+def accumulating(w: Computation) -> Computation:
+    """A reduction's accumulator gets a name apart from the tensor it is stored to."""
+    if w.reduction is None:
+        return w
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    own = Accumulator(w.name)
+    outputs = w.outputs or (Output(w.name, w.indices, Load(w.name, at, TYPES["f32"])),)
+    kind = TYPES["i64"] if w.reduction.kind in ("argmax", "argmin") else w.value.dtype
+
+    def step(v: Value) -> Value | None:
+        return replace(v, tensor=own, dtype=kind) if isinstance(v, Load) and v.tensor == w.name else None
+
+    return replace(w, name=own, outputs=tuple(replace(o, value=transform(o.value, step)) for o in outputs))
 
 
 def plain_var(e: Expr) -> Var | None:

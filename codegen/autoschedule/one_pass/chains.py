@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from ....dsl.op import Op, Statement
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
-from ...plan.accumulators import accumulating
-from ...plan.computations import Computation
+from ...plan.computations import Computation, accumulating
 from ...plan.group_launches import CircularLaunches, group_launches
 from .find_pass import one_pass_of
 from .kept_intermediates import kept_intermediates

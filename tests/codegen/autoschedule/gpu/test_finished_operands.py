@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule import launches
 from andiron.codegen.autoschedule.gpu.materialised_operands import finished_operands
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import name_factors
@@ -79,6 +80,17 @@ def test_what_others_read_too_is_computed_where_it_is_read() -> None:
     assert finished_operands(ops["layers"], frozenset({"A"})) == {"A"}
     assert not finished_operands(ops["both"], frozenset({"A"}))
     assert not finished_operands(ops["attention"], frozenset({"s", "p"}))
+
+
+@pytest.mark.parametrize(("name", "count"), [("attention_backward", 1), ("attention", 1), ("layers", 0)])
+def test_what_is_materialised_is_decided_once(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the op whose factors all have names, whether it is asked about names or about launches."""
+    asked = []
+    decide = launches.materialised_operands
+    monkeypatch.setattr(launches, "materialised_operands", lambda *args: asked.append(args) or decide(*args))
+    module = loads(OPS)
+    compile_program(module, module.ops[name], None, module.device("sm_80"))
+    assert len(asked) == count
 
 
 def _of(op: Op, sizes: Mapping[str, int]) -> dict[str, int]:
