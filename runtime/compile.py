@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from numbers import Integral
 from typing import Any
 
@@ -293,11 +294,12 @@ def resolve_request(
             named.span,
             help=f"compile for the target it names, or leave `on {named.device}` out",
         )
-    known_sizes = {**dict(chosen.params), **sizes}
-    if named is not None and _settled(named, known_sizes) is None:
+    # what is no number is refused later
+    known_sizes = {name: n for name, n in {**dict(chosen.params), **sizes}.items() if type(n) is int}
+    if named is not None and without_decided_bounds(named, known_sizes) is None:
         raise WrongSchedule(f"schedule `{named.name}` is not for these sizes: its `where` excludes them", named.span)
     if named is not None:
-        candidates = [_settled(named, known_sizes)]
+        candidates = [without_decided_bounds(named, known_sizes)]
     else:
         candidates = list(_candidates([] if own else schedules_for(module, chosen.name), module, chosen, device, known_sizes))
     names = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
@@ -347,20 +349,15 @@ def variant(
 
 
 def _candidates(
-    written: Sequence[ScheduleDecl], module: Module, op: Op, device: Device, known: Mapping[str, Any]
+    written: Sequence[ScheduleDecl], module: Module, op: Op, device: Device, known: Mapping[str, int]
 ) -> Iterator[ScheduleDecl | None]:
     """What was written down to the first that fits all sizes, below it the compiler's own."""
-    for one in (*written, *default_schedules(op, device)):
-        s = _settled(one, known) if one is not None and is_default_for(one, device, module) else None
+    for one in chain(written, default_schedules(op, device, known)):
+        s = without_decided_bounds(one, known) if one is not None and is_default_for(one, device, module) else None
         if s is not None or one is None:
             yield s
         if one is None or (s is not None and not s.where):
             return
-
-
-def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:
-    """Without the conditions that are decided now; None when one of them fails. What is no number is refused later."""
-    return without_decided_bounds(schedule, {name: value for name, value in known.items() if type(value) is int})
 
 
 def _schedule(module: Module, schedule: str | ScheduleDecl | Schedule | None) -> ScheduleDecl | None:

@@ -12,14 +12,14 @@ HELD            a row of an intermediate is cached if a cache has room for its e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...dsl import syntax
 from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
-from ..schedule.size_bounds import with_bounds
+from ..schedule.size_bounds import with_bounds, without_decided_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.precompute_operands import ROWS, candidate_matmuls
@@ -39,16 +39,24 @@ FEW_COLUMNS = 4
 FEATURES = (64, 128)
 
 
-def default_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
-    """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
+def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = None) -> Iterator[syntax.ScheduleDecl | None]:
+    """In the order in which they are to be tried; together they take all sizes. None: one without conditions. Each is looked
+    for when it is asked for.
+
+    known   sizes of the op that are known: passes for other sizes are left out
+    """
     levels = cores_and_lanes(device)
     dims = {v.name for v in op.dims}
     if levels is None:
-        return (*_passes(op, device, dims), None)
+        yield from _passes(op, device, dims, known or {})
+        yield None
+        return
     bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
     if bounds:
-        return _auto(op, "", *_where(bounds)), None
-    return _few(op, device, dims) or _made(op, device, dims) or (None,)
+        yield _auto(op, "", *_where(bounds))
+        yield None
+        return
+    yield from _few(op, device, dims) or _made(op, device, dims) or (None,)
 
 
 def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
@@ -76,8 +84,12 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
     return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
 
 
-def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleDecl]:
+def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) -> Iterator[syntax.ScheduleDecl]:
     """PASSES, those of few features first; where the number of rows is open, those of few rows last."""
+
+    def is_excluded(*where: syntax.SizeCondition) -> bool:
+        return without_decided_bounds(_auto(op, "", *where), known) is None
+
     computations = pass_in_one_launch(op) if block_machine(device) is not None else None
     found = one_pass_of(computations) if computations is not None else None
     if found is None:
@@ -87,6 +99,8 @@ def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleD
     some: list[tuple[str, syntax.SizeCondition, tuple[syntax.SizeCondition, ...]]] = []
     for n, most in enumerate(FEATURES if open_ else (0,)):
         where = tuple(syntax.SizeCondition(syntax.Name(e), "<=", syntax.Num(most)) for e in open_)
+        if is_excluded(*where):
+            continue
         nest = _nest_of_pass(op, device, where) if {*open_} <= dims else None
         if nest is None:
             break
@@ -99,7 +113,7 @@ def _passes(op: Op, device: Device, dims: set[str]) -> Iterator[syntax.ScheduleD
         if where:
             yield _auto(op, suffix, *where)
     for suffix, few, where in some:
-        if _nest_of_pass(op, device, (few, *where)) is not None:
+        if not is_excluded(few, *where) and _nest_of_pass(op, device, (few, *where)) is not None:
             yield _auto(op, suffix, few, *where)
 
 

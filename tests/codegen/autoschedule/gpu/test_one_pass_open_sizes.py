@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule import default_schedules as every
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu import pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
@@ -53,11 +54,30 @@ def test_features_are_bounded() -> None:
         assert bounds[2:] == ["Q <= 16, D <= 64:", "Q <= 16, D <= 128:", ""]
 
 
+def test_passes_for_other_sizes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of sizes excludes them before anything is laid out."""
+    module, asked = loads(OPS), []
+    lay_out = every.pass_nest
+    monkeypatch.setattr(every, "pass_nest", lambda *args: asked.append(args) or lay_out(*args))
+    op, machine = module.ops["attention"], module.device("sm_80")
+    assert [*default_schedules(op, machine, {"D": 1024})] == [None]
+    assert not asked
+    found = [*default_schedules(op, machine, {"D": 96})]
+    assert [s and s.name for s in found] == ["attention_auto_128", "attention_auto_few_128", None]
+    assert len(asked) == 2
+    assert [s for s in default_schedules(op, machine) if s is None or s.name.endswith("128")] == found
+    asked.clear()
+    first = next(default_schedules(op, machine, {"D": 64, "Q": 512}))
+    assert first is not None
+    assert first.name == "attention_auto"
+    assert len(asked) == 1
+
+
 def program(device: str, sizes: dict[str, int], first: bool = True) -> CompiledProgram:
     """By the first of the compiler's own schedules, or by the last, which has no condition."""
     module = loads(OPS)
     op, machine = specialise(module.ops["attention"], sizes), module.device(device)
-    return compile_program(module, op, default_schedules(op, machine)[0 if first else -1], machine)
+    return compile_program(module, op, [*default_schedules(op, machine)][0 if first else -1], machine)
 
 
 @pytest.mark.parametrize("device", ["sm_80", "gfx942"])
