@@ -26,7 +26,7 @@ from itertools import product
 
 from ....dsl.index.counterexample import feasible_point
 from ....dsl.index.expr import Expr, Fn
-from ....dsl.index.prove import feasible
+from ....dsl.index.prove import conjuncts, feasible
 from ....dsl.support.cached import cached_property
 from .access import OLD, AccessShape, Owner, SharedAccess
 from .mixed_radix_equality import Contradiction, MixedRadixEquality, Pair, functions, never_equal, replaced
@@ -63,10 +63,13 @@ class ConflictTests:
         for other, answer in known.items():
             if _within(other, time) if answer else _within(time, other):
                 return answer
-        if _in_other_stages(a, b, time):
+        stages = _stages(a, b, time)
+        if any(never_equal(x, y) for x, y in stages):
             return not self._never(a, b, time)
         if self._alike_never_meet(a, b):
             return not self._never(a, b, _ANY)
+        if _in_other_stages_there(stages, a, b, time):
+            return not self._never(a, b, time)
         one, two = a.at(*time), self._apart(b)
         proofs = {time: _Meeting.of(one, two)}
         if proofs[time].seen():
@@ -102,32 +105,32 @@ def _within(narrow: Time, wide: Time) -> bool:
     return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
 
 
-def _in_other_stages(a: SharedAccess, b: SharedAccess, time: Time) -> bool:
-    """ROTATING"""
-    for n in a.uniform_coords & b.uniform_coords:
-        x, y = a.turn(n, *time), b.coords[n]
-        if x is not None and (never_equal(x, y) or _never_equal_there(x, y, a, b, time)):
+def _stages(a: SharedAccess, b: SharedAccess, time: Time) -> list[Pair]:
+    """ROTATING: what both have that tells nothing of the unit."""
+    return [(x, b.coords[n]) for n in a.uniform_coords & b.uniform_coords if (x := a.turn(n, *time)) is not None]
+
+
+def _in_other_stages_there(stages: list[Pair], a: SharedAccess, b: SharedAccess, time: Time) -> bool:
+    """The same for stages of the last iterations, min(last, i + 1): where the conditions of both accesses leave one argument.
+    Those count that are about what the stages depend on, which is common to the units."""
+    for x, y in stages:
+        extremes = [f for f in dict.fromkeys((*functions(x), *functions(y))) if f.kind in ("min", "max")]
+        if not extremes:
+            continue
+        about = (x.variables() | y.variables()) - a.varying - b.varying
+        facts = [c for c in (*a.at(*time).conds, *b.conds) if c.variables() <= about]
+        left = {f: one for f in extremes if (one := _only_one(f, facts)) is not None}
+        if left and never_equal(replaced(x, left), replaced(y, left)):
             return True
     return False
 
 
-def _never_equal_there(x: Expr, y: Expr, a: SharedAccess, b: SharedAccess, time: Time) -> bool:
-    """The same for stages of the last iterations, min(last, i + 1): where the conditions of both accesses, as far as they are
-    about what the stages depend on, leave one of the two. All of that is common to the units."""
-    extremes = [f for f in dict.fromkeys((*functions(x), *functions(y))) if f.kind in ("min", "max")]
-    if not extremes:
-        return False
-    about = (x.variables() | y.variables()) - a.varying - b.varying
-    facts = [c for c in (*a.at(*time).conds, *b.conds) if c.variables() <= about]
-    left = {f: one for f in extremes if (one := _only_one(f, facts)) is not None}
-    return bool(left) and never_equal(replaced(x, left), replaced(y, left))
-
-
 def _only_one(extreme: Fn, facts: list[Expr]) -> Expr | None:
-    """The argument that it is, where one fact tells."""
+    """The argument that it is, where facts say how it compares with the others."""
     sign = 1 if extreme.kind == "min" else -1
     for x in extreme.args:
-        if all(x is y or any((sign * (y - x) - f).at_least(0) for f in facts) for y in extreme.args):
+        beyond = [part for y in extreme.args if y is not x for part in conjuncts(sign * (y - x))]
+        if all(any(e.terms == f.terms and e.const >= f.const for f in facts) for e in beyond):
             return x
     return None
 
