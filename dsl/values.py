@@ -13,6 +13,7 @@ from math import copysign
 from operator import is_not
 
 from .index.expr import Expr
+from .support.cached import cached_property
 from .support.fast_replace import replace
 from .types import DType
 
@@ -20,8 +21,16 @@ from .types import DType
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
+class _Tree:
+    """Immutable; what is asked of it is found once."""
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        return tuple([n for n in walk(self) if type(n) is Load])  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, eq=False)
-class Const:
+class Const(_Tree):
     """A number of a type. 0.0 and -0.0 are two, all NaN are one."""
 
     value: int | float | bool
@@ -38,7 +47,7 @@ class Const:
 
 
 @dataclass(frozen=True)
-class IndexValue:
+class IndexValue(_Tree):
     """An index or a size used as a number (i64)."""
 
     expr: Expr
@@ -46,7 +55,7 @@ class IndexValue:
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(_Tree):
     """The element of a tensor or buffer. `otherwise`: the value where the access leaves the tensor (ops only)."""
 
     tensor: str
@@ -56,7 +65,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(_Tree):
     """Conversion: float to integer truncates and saturates, NaN to 0; f8 saturates; integers wrap."""
 
     arg: Value
@@ -64,7 +73,7 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class Apply:
+class Apply(_Tree):
     """A scalar function of values of one type (`dtype` is the result's; comparisons give bool).
 
     fn: add sub mul div floordiv mod neg min max pow fma  lt le gt ge eq ne  and or not  where (c, a, b)
@@ -80,7 +89,7 @@ class Apply:
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(_Tree):
     """`value` where all `conds` (each meaning expr >= 0) hold, else `otherwise`.
 
     `anywhere`: evaluating `value` elsewhere does no harm, so vectors choose between the two. Without it, it may leave a tensor.
@@ -94,7 +103,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(_Tree):
     """The value that the `Shared` around it has under that name."""
 
     name: str
@@ -102,7 +111,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Shared:
+class Shared(_Tree):
     """`value`, in which `parts` are computed once each however often they are read; later ones may read earlier ones.
 
     Of what is being scheduled only: ops have intermediates, and tile programs registers.
@@ -211,5 +220,6 @@ def copied(v: Value) -> Value:
     return transform(v, step)
 
 
-def loads(v: Value) -> list[Load]:
-    return [n for n in walk(v) if isinstance(n, Load)]
+def loads(v: Value) -> tuple[Load, ...]:
+    """The loads in the value, from the left."""
+    return v.loads

@@ -136,11 +136,12 @@ def rank_candidates(
     lines: Lines = AUTO,
     at: Sizes | None = None,
     spilled: bool = False,
+    limit: float = np.inf,
 ) -> list[RankedCandidates]:
     """All candidates of all nests that the author's lines can be meant for, costed. `at`: the sizes that they are judged at;
-    `spilled`: as for `rank_nest`."""
+    `spilled`: as for `rank_nest`; `limit`: seconds at the largest sizes, beyond which none is wanted."""
     out: list[RankedCandidates] = []
-    limit, at = np.inf, sample_sizes(ctx, computations) if at is None else at
+    at = sample_sizes(ctx, computations) if at is None else at
     for nest in applicable_nests(ctx, computations, lines):
         found = rank_nest(ctx, at, nest, lines, limit, spilled=spilled)
         if found is not None:

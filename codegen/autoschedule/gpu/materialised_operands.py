@@ -42,7 +42,8 @@ def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, p
             pointwise_alone = not any(cost.reduced for _, cost in operands)
             if launch is None or not operands or not pointwise_alone or not _grouped(ctx, machine, launch[-1], operands):
                 continue
-            if _seconds(ctx, launch) < _seconds(ctx, (as_it_is,)):
+            staged = _seconds(ctx, launch)
+            if staged < _seconds(ctx, (as_it_is,), staged):
                 found |= factors
     return frozenset(found) - _finishing(op, frozenset(found))
 
@@ -83,6 +84,6 @@ def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computati
     return False
 
 
-def _seconds(ctx: LoweringContext, launch: tuple[Computation, ...]) -> float:
-    """Those of the fastest candidate, at the largest sizes."""
-    return min((float(r.seconds[-1].min()) for r in rank_candidates(ctx, launch)), default=inf)
+def _seconds(ctx: LoweringContext, launch: tuple[Computation, ...], limit: float = inf) -> float:
+    """Those of the fastest candidate, at the largest sizes. Candidates beyond the limit are not looked at: infinite then."""
+    return min((float(r.seconds[-1].min()) for r in rank_candidates(ctx, launch, limit=limit)), default=inf)

@@ -7,7 +7,10 @@ import weakref
 
 from andiron.dsl.index.expr import Expr, Var
 from andiron.dsl.index.prove import conjuncts
+from andiron.dsl.support.fast_replace import replace
 from andiron.dsl.support.memoised import IdentityMemo, memoised
+from andiron.dsl.types import TYPES
+from andiron.dsl.values import Apply, Cast, Load, loads
 
 
 def test_computed_once_for_each_object():
@@ -47,3 +50,12 @@ def test_equal_objects_have_their_own_results():
 def test_no_other_object_is_taken_for_one_that_is_gone():
     memo: IdentityMemo[list, int] = IdentityMemo()
     assert [memo.of([n], lambda x: x[0]) for n in range(100)] == list(range(100))
+
+
+def test_what_a_value_loads_is_found_once():
+    f32 = TYPES["f32"]
+    x, y = Load("X", (), f32), Load("Y", (), f32, Load("Z", (), f32))
+    v = Apply("add", (x, Cast(y, f32)), f32)
+    assert [ld.tensor for ld in loads(v)] == ["X", "Y", "Z"]
+    assert loads(v) is loads(v)
+    assert loads(replace(v, args=(x, x))) == (x, x)
