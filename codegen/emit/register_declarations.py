@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.limits import TEXT_WIDTH
-from .c.c_tree import Assign, Declaration, Declarations, all_mentioned
+from .c.c_tree import Assign, Declaration, Declarations
 from .c.text_builder import TextScope
 from .emission_context import EmissionContext
 
@@ -17,7 +17,7 @@ def declare_where_set(ctx: EmissionContext, name: str, scopes: Sequence[TextScop
         for i, s in enumerate(body):
             if not pending:
                 return
-            for cell in pending.keys() & all_mentioned([s]):
+            for cell in pending.keys() & s.within:
                 where = pending.pop(cell)
                 if isinstance(s, Assign) and s.target == cell and not s.op:
                     body[i] = Declaration(kind, cell, s.value, span=s.span)

@@ -22,15 +22,13 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, TypeVar, Union
-from weakref import WeakValueDictionary, ref
+from typing import Any, Union
+from weakref import ref
 
 from ..support.cached import cached_property
-from ..support.forks import ForkLock
+from ..support.weak_table import WeakTable
 from . import intervals
 from .intervals import Interval
-
-_T = TypeVar("_T")
 
 
 class _Arithmetic:
@@ -70,19 +68,12 @@ class _Arithmetic:
         return rules.mod(as_expr(other), as_expr(self))  # type: ignore[arg-type]
 
 
-_TABLE: WeakValueDictionary[tuple, Any] = WeakValueDictionary()  # ONE_OBJECT: by what each object is made of
-_found = _TABLE.get
-_lock = ForkLock()
+_TABLE: WeakTable[Any] = WeakTable()  # ONE_OBJECT: by what each object is made of
+_reference = _TABLE.reference
 
 
 def _none() -> None:
     """What an object that was freed leaves."""
-
-
-def _only(key: tuple, new: _T) -> _T:
-    """The object of that key: this one, if no other thread made one."""
-    with _lock.held():
-        return _TABLE.setdefault(key, new)
 
 
 class _Node:
@@ -112,15 +103,15 @@ class Var(_Arithmetic):
 
     def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
         key = name, lo, hi
-        found = _found(key)
-        if found is not None:
+        known = _reference(key)
+        if known is not None and (found := known()) is not None:
             return found
         self = super().__new__(cls)
         self.name, self.lo, self.hi = key
         self.interval = lo, hi
         self._expr = _none
         self._key = 0, name, -math.inf if lo is None else lo, math.inf if hi is None else hi
-        return _only(key, self)
+        return _TABLE.only(key, self)
 
     def __reduce__(self):
         return Var, (self.name, self.lo, self.hi)
@@ -143,12 +134,12 @@ class Fn(_Node):
 
     def __new__(cls, kind: str, args: tuple[Expr, ...]) -> Fn:
         key = kind, args
-        found = _found(key)
-        if found is not None:
+        known = _reference(key)
+        if known is not None and (found := known()) is not None:
             return found
         self = super().__new__(cls)
         self.kind, self.args = key
-        return _only(key, self)
+        return _TABLE.only(key, self)
 
     @cached_property
     def _key(self) -> tuple:
@@ -205,12 +196,12 @@ class Expr(_Arithmetic, _Node):
 
     def __new__(cls, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> Expr:
         key = terms, const
-        found = _found(key)
-        if found is not None:
+        known = _reference(key)
+        if known is not None and (found := known()) is not None:
             return found
         self = super().__new__(cls)
         self.terms, self.const = key
-        return _only(key, self)
+        return _TABLE.only(key, self)
 
     # The same as `_Arithmetic`'s, for what most sums are of.
 

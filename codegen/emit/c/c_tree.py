@@ -6,9 +6,10 @@ they say the same, wherever they are from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from operator import is_not
 from typing import Any, ClassVar, TypeVar
 
 from ....dsl.source import Span
@@ -16,6 +17,7 @@ from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
 
 _BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c == "_")})  # C text is ASCII
+_WORD = re.compile(r"\w+")
 
 
 def identifiers(text: str) -> list[str]:
@@ -35,12 +37,7 @@ def words(text: str) -> list[tuple[str, str]]:
 
 def renamed(text: str, other: Mapping[str, str]) -> str:
     """C text with other names for some of its names."""
-    words = ["".join(letters) for _, letters in groupby(text, _in_name)]
-    return "".join([other.get(w, w) for w in words])
-
-
-def _in_name(c: str) -> bool:
-    return c.isalnum() or c == "_"
+    return _WORD.sub(lambda found: other.get(found[0], found[0]), text)
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,11 @@ class Statement(_Shape):
         """The names that it mentions itself, without those of the statements in it. Comments count: a name that one speaks of
         stays."""
         return tuple(identifiers(" ".join(texts(self))))
+
+    @cached_property
+    def within(self) -> frozenset[str]:
+        """The names that it mentions, and the statements in it."""
+        return frozenset(self.mentioned).union(*[s.within for body in bodies(self) for s in body])
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,13 @@ def bodies(s: Statement) -> list[Sequence[Statement]]:
 
 
 def map_bodies(s: _S, change: Callable[[Sequence[Statement]], Sequence[Statement]]) -> _S:
-    """The statement with each of its bodies changed."""
-    return replace(s, **{name: change(body) for name in s.BODIES if (body := getattr(s, name))}) if s.BODIES else s
+    """The statement with each of its bodies changed; the same object where that changes nothing."""
+    others: dict[str, Sequence[Statement]] = {}
+    for name in s.BODIES:
+        body = getattr(s, name)
+        if body and (len(new := change(body)) != len(body) or any(map(is_not, new, body))):
+            others[name] = new
+    return replace(s, **others) if others else s
 
 
 def texts(s: Statement) -> list[str]:
@@ -236,10 +243,5 @@ def _changed(x: Any, change: Callable[[str], str]) -> Any:
     return x if x is None else change(x)
 
 
-def all_mentioned(stmts: Iterable[Statement]) -> set[str]:
-    found: set[str] = set()
-    for s in stmts:
-        found.update(s.mentioned)
-        for body in bodies(s):
-            found |= all_mentioned(body)
-    return found
+def all_mentioned(stmts: Iterable[Statement]) -> frozenset[str]:
+    return frozenset().union(*[s.within for s in stmts])

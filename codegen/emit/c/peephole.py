@@ -33,7 +33,6 @@ from .c_tree import (
     If,
     SetPart,
     Statement,
-    all_mentioned,
     identifiers,
     map_bodies,
     map_texts,
@@ -147,7 +146,7 @@ def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
     Not past a condition. Assemblers move nothing across a branch, and would compute the address where its value is waited for.
     """
     out = list(stmts)
-    names = [all_mentioned((s,)) for s in out] if any(map(_has_address, out)) else []
+    names = [s.within for s in out] if any(map(_has_address, out)) else []
     for at in reversed(range(len(names) - 1)):
         first = out[at]
         if not _has_address(first):
@@ -157,7 +156,7 @@ def _steps(stmts: Sequence[Statement], indent: int) -> list[Statement]:
         if isinstance(user, Declaration) and user.type == first.type and str(user.value).startswith(f"{first.name} + "):
             shown = _without_name(first, user)
             if shown is not None and indent + len(line_of(shown)) < TEXT_WIDTH:
-                out[users[0]], names[users[0]] = shown, all_mentioned((shown,))
+                out[users[0]], names[users[0]] = shown, shown.within
                 del out[at], names[at]
     return out
 
@@ -175,7 +174,7 @@ def _alone(stmts: Sequence[Statement], indent: int) -> list[Statement]:
             shown = _without_name(pointer, user)
             if shown is None or indent + len(line_of(shown)) >= TEXT_WIDTH:
                 continue
-            if pointer.name not in all_mentioned(out[at + 2 :]):
+            if not any(pointer.name in s.within for s in out[at + 2 :]):
                 out[at : at + 2] = [shown]
     return out
 

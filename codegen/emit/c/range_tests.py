@@ -25,6 +25,8 @@ def with_range_tests(conds: Sequence[Expr]) -> list[Expr]:
             mine = (a, b) if pairs is found else (*simplest(a), *simplest(b))
             if len(mine) != 2 or any(x not in found for x in mine) or mine[0] == mine[1]:
                 continue
+            if len((a + b).terms) > 1 and a.atom is None and b.atom is None:
+                continue  # more than a size is left of the two: no need to build what has no such form
             both = minimum(a, b)
             if range_test(both) is not None:
                 found[found.index(mine[0])] = both
