@@ -137,13 +137,14 @@ def rank_candidates(
     at: Sizes | None = None,
     spilled: bool = False,
     limit: float = np.inf,
+    largest: bool = False,
 ) -> list[RankedCandidates]:
     """All candidates of all nests that the author's lines can be meant for, costed. `at`: the sizes that they are judged at;
-    `spilled`: as for `rank_nest`; `limit`: seconds at the largest sizes, beyond which none is wanted."""
+    `spilled`, `largest`: as for `rank_nest`; `limit`: seconds at the largest sizes, beyond which none is wanted."""
     out: list[RankedCandidates] = []
     at = sample_sizes(ctx, computations) if at is None else at
     for nest in applicable_nests(ctx, computations, lines):
-        found = rank_nest(ctx, at, nest, lines, limit, spilled=spilled)
+        found = rank_nest(ctx, at, nest, lines, limit, spilled=spilled, largest=largest)
         if found is not None:
             out.append(found)
             limit = min(limit, FAR_OFF * found.seconds[-1].min())
@@ -173,12 +174,14 @@ def rank_nest(
     limit: float = np.inf,
     far_off: float = FAR_OFF,
     spilled: bool = False,
+    largest: bool = False,
 ) -> RankedCandidates | None:
     """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
     there are none within it.
 
     far_off   times: as long as the best, that others may take
     spilled   also those for which the model would have more registers than there are
+    largest   their seconds at the largest sizes are all that is asked: the others are infinite
     """
     sizes = [e | extents | nest.problem.sizes(e) for e, extents in at]  # domains depend on the op's own sizes, too
     if lines == AUTO and nest.least(sizes[-1]) > limit:
@@ -193,18 +196,18 @@ def rank_nest(
     shape = tiles_shape(tiles)
     if not prod(shape):
         return None
-    first = len(sizes) - 1 if prod(shape) > MANY else 0
+    first = len(sizes) - 1 if largest or prod(shape) > MANY else 0
     t = as_floats(tiles)
     demand = nest.demand(t, columns(sizes[first:], len(shape)))
     found = cost(nest.machine, demand, blocks_with_spills(nest.machine, demand) if spilled else None)
-    largest = found.seconds[-1]
-    near = (largest <= min(limit, far_off * largest.min())) & np.isfinite(largest)
+    longest = found.seconds[-1]
+    near = (longest <= min(limit, far_off * longest.min())) & np.isfinite(longest)
     if not near.any():
         return None
     far = np.where(near, 0.0, np.inf)
     seconds = np.full((len(sizes), *shape), np.inf)
     seconds[first:] = found.seconds + far
-    if first:
+    if first and not largest:
         others = columns(sizes[:first], len(shape))
         some = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
         for part in np.array_split(some, 1 + len(some) * (near.size // shape[-1]) * first // AT_ONCE):

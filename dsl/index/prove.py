@@ -143,8 +143,17 @@ def _answer(cond: Expr, facts: Assumptions, exact: bool) -> bool | None:
 
 def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
     """Whether an interval shows `c >= 0` once a fact is taken off: something of `c` without a lower end goes away."""
-    mine = c.variables()
-    return any([(c - f).at_least(0) for f in facts if not mine.isdisjoint(f.variables())])
+    mine, needed = c.variables(), _endless(c)
+    some = (f for f in facts if needed <= f.variables() and not mine.isdisjoint(f.variables()))
+    return any((c - f).at_least(0) for f in some)
+
+
+@memoised
+def _endless(c: Expr) -> frozenset[Var]:
+    """Variables that make `c` as small as one likes, and that no function in it has: they stay in a difference with what lacks
+    them."""
+    inside = frozenset().union(*[a.variables() for a, _ in c.terms if type(a) is Fn])
+    return frozenset([a for a, k in c.terms if type(a) is Var and (a.lo if k > 0 else a.hi) is None]) - inside
 
 
 def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], variables: frozenset[Var]) -> bool:

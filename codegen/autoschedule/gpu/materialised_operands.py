@@ -86,4 +86,4 @@ def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computati
 
 def _seconds(ctx: LoweringContext, launch: tuple[Computation, ...], limit: float = inf) -> float:
     """Those of the fastest candidate, at the largest sizes. Candidates beyond the limit are not looked at: infinite then."""
-    return min((float(r.seconds[-1].min()) for r in rank_candidates(ctx, launch, limit=limit)), default=inf)
+    return min((float(r.seconds[-1].min()) for r in rank_candidates(ctx, launch, limit=limit, largest=True)), default=inf)
