@@ -66,7 +66,9 @@ def _fitting(
             filled = fragment_map(m, instr.statement.target)
             if same_fragment(leaf.fragment, filled):
                 yield m
-            elif _come_together(focus, computation, index_in_turn(leaf.fragment, filled), m):
+            elif leaf.fragment.registers < filled.registers and _come_together(
+                focus, computation, index_in_turn(leaf.fragment, filled), m
+            ):
                 yield replace(m, held=leaf.fragment)
 
 
