@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ....dsl.device import GROUPED, Instr
-from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.index.expr import Expr, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Let, Staging, Stmt
@@ -152,15 +152,14 @@ def rename_locals(body: Body, fresh: Callable[[str], str]) -> Body:
 
     Those inside get other names, too: a condition around them that always holds goes away, and they are names here.
     """
-    names: dict[Var, Expr] = {}
+    names: dict[Var, Var] = {}
     out: list[Stmt] = []
     for s in body:
         if names:
-            (s,) = map_exprs((s,), lambda e: e.subs(names))
+            (s,) = map_exprs((s,), lambda e: e.renamed(names))
         s = map_bodies(s, lambda inner: rename_locals(inner, fresh))
         if isinstance(s, Let):
-            new = Var(fresh(s.var.name), s.var.lo, s.var.hi)
-            names[s.var] = as_expr(new)
+            new = names[s.var] = Var(fresh(s.var.name), s.var.lo, s.var.hi)
             s = replace(s, var=new)
         out.append(s)
     return tuple(out)
