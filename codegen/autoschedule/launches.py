@@ -297,18 +297,20 @@ def without_second_names(op: Op) -> Op:
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
-    op, made = inline_copies(op, named), frozenset[str]()
+    op, once = inline_copies(op, named), frozenset(_launch_blocks(device, lines))
     carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
     every = None
     if is_all_open(lines) or (_filled_in(lines) and not carries):
         every = name_factors(op)
-        named |= materialise_operands(every, device) | _finished(every, device) | squared_factor_names(op)
+        finished = _finished(every, device)
+        named |= materialise_operands(every, device) | finished | squared_factor_names(op)
         rest = tuple(x for x in lines if not _has_own_launch(device, x))
         moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
         named |= made - _factors_of_moved(name_factors(op, made), made, moved) if moved else made
+        once |= named & made | finished
     copied = frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
-    op = share_equal_factors(op, named & made | _launch_blocks(device, lines).keys(), spoken, copied)
+    op = share_equal_factors(op, once, spoken, copied)
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
     with_names = name_factors(op, named | squared_factor_names(op, named))
     return every if every is not None and with_names == every else with_names  # what was found for it is known

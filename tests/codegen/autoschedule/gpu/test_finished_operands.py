@@ -72,6 +72,17 @@ def test_factors_of_several_products_are_stored_side_by_side() -> None:
         made = compile_program(module, module.ops[name], None, module.device("sm_80"))
         assert made.schedule.count("compute with mma_m16n8k16_f16") == 3
         assert not any("parts" in b.name for b in made.program.buffers)
+        assert "b.left" not in {b.name for b in made.program.buffers}  # it equals the other one
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx942"])
+def test_completed_lines_mean_the_same(device: str) -> None:
+    module = loads(OPS)
+    op = specialise(module.ops["gradients"], {"Q": 256, "T": 512, "D": 64})
+    made = compile_program(module, op, None, module.device(device))
+    again = loads(OPS + made.schedule)
+    fed = compile_program(again, op, list(again.schedules.values())[-1], again.device(device))
+    assert fed.program.launches == made.program.launches
 
 
 def test_what_others_read_too_is_computed_where_it_is_read() -> None:
