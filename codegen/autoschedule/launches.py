@@ -21,7 +21,7 @@ from ..lower.workspace import workspace
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
 from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
-from ..plan.group_launches import CircularLaunches, group_launches, shared_outputs
+from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches, shared_outputs
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
@@ -145,7 +145,7 @@ def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     machine = block_machine(device)
     if statistics and machine is not None:
         statistics |= repeated_values(op, machine, statistics)
-    return (statistics or materialise_operands(op, device)) - own.keys()
+    return (statistics or materialise_operands(op, device) | elementwise_outputs(op)) - own.keys()
 
 
 def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:

@@ -28,7 +28,7 @@ from .constraints import Named, ParsedConstraints, Slot, merged_lines, parse_con
 from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
-from .gpu.elementwise import elementwise_templates
+from .gpu.elementwise import elementwise_templates, together_templates
 from .gpu.one_pass import product_pass
 from .gpu.row_reductions import row_templates
 from .line_builders import is_all_open
@@ -271,6 +271,7 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations, whole = computations[-1:], whole[-1:]
     elif not pairs:
         yield from row_templates(ctx, machine, computations, problems)
+        yield from together_templates(ctx, machine, problems) if len(computations) > 1 else ()
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])
             yield from carried_loops(ctx, machine, problems[0]) if is_all_open(lines) else ()

@@ -60,6 +60,24 @@ def shared_outputs(op: Op) -> frozenset[str]:
     return frozenset(found)
 
 
+def elementwise_outputs(op: Op) -> frozenset[str]:
+    """Outputs that are computed of each element, and that only statements of the same elements read, such as the moments of an
+    optimiser: all of these may be one launch. Not what is transposed: tiles for that are for one statement."""
+    pointwise = {s.target: s for s in op.statements if s.reduction is None and not _is_transposed(s)}
+    found: set[str] = set()
+    for t in op.outputs:
+        readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]
+        own = pointwise.get(t.name)
+        if own is not None and readers and all(s.target in pointwise and s.indices == own.indices for s in readers):
+            found |= {t.name} if all(_is_row_of(s, t.name, own.indices) for s in readers) else set()
+    return frozenset(found)
+
+
+def _is_transposed(s: Statement) -> bool:
+    """Whether it reads a tensor along its last index that is contiguous along another one."""
+    return any(Var(i) in e.variables() for i in s.indices[-1:] for ld in loads(s.value) for e in ld.indices[:-1])
+
+
 def _is_row_of(s: Statement, tensor: str, indices: tuple[str, ...]) -> bool:
     """Whether the statement reads the tensor at these indices alone, and has results for each of them."""
     reads = [tuple(map(plain_index, ld.indices)) for ld in loads(s.value) if ld.tensor == tensor]

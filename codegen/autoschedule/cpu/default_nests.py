@@ -60,7 +60,12 @@ def vector_nest(
     vectors = [] if dtype.name == "bool" else [lane.name]
     block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
     fast, register = fastest_index(computation), ctx.device.memories[-1].name
-    if len(computations) > 1:
+    if len(computations) > 1 and all(w.reduction is None and w.indices == computation.indices for w in computations):
+        lines = _pointwise(ctx, computation, fast, block, vectors, cores)
+        kept = tuple(t for w in computations for t in w.targets if any(t in x.reads for x in computations))
+        lines = [*lines[:-1], syntax.Keep(kept, register), lines[-1]] if kept else lines
+        lines = _streamed(ctx, [w for w in computations if w.name not in kept], fast, lines, cores, lane)
+    elif len(computations) > 1:
         kept = _kept(ctx, computations, cores)
         lines = _rows(computation, _shared(computations), fast, block, vectors, cores, kept)
         left = [w for w in computations if set(w.targets).isdisjoint(t for t, _ in kept)]

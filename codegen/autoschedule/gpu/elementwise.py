@@ -5,6 +5,7 @@
 COALESCED   lanes go along a contiguous axis, several contiguous elements a lane where there is a vector access for them.
 TURNED      a tensor that is contiguous in another axis is read through a staged tile: reads and writes are whole transactions.
 BY_LANE     or a lane reads a square of it by vectors and writes its columns by vectors: registers are named, nothing is staged.
+TOGETHER    outputs of each element that others of the same element read are in registers from there on (`kept`).
 SHARED_OUT  a long reduction with few results is distributed over warps, which combine their partial results, or split over
             blocks.
 """
@@ -12,7 +13,7 @@ SHARED_OUT  a long reduction with few results is distributed over warps, which c
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,7 @@ class ElementwiseTemplate:
     """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none).
 
     side  BY_LANE: elements of a side of a lane's square; 0 for none
+    kept  TOGETHER
     """
 
     ctx: LoweringContext
@@ -80,6 +82,7 @@ class ElementwiseTemplate:
     slow: str
     turned: tuple[AccessModel, ...] = ()
     side: int = 0
+    kept: tuple[str, ...] = ()
 
     name = "map"
 
@@ -268,6 +271,7 @@ class ElementwiseTemplate:
             out.append(Slot("share", syntax.Tile, group, ((self.split_axis, "kg"),)))
         out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True))
         out += [Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in p.reduced]
+        out += [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,), needed=True) for x in self.kept]
         return (*out, Slot("leaf", syntax.Compute))
 
     def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
@@ -301,6 +305,20 @@ def elementwise_templates(ctx: LoweringContext, machine: MachineModel, problem: 
             if side := _side(machine, problem, fast, across):
                 out.append(ElementwiseTemplate(ctx, machine, problem, fast, across, turned, side))
     return out
+
+
+def together_templates(
+    ctx: LoweringContext, machine: MachineModel, problems: tuple[AccessProblem, ...]
+) -> list[ElementwiseTemplate]:
+    """TOGETHER. Nothing where the computations of the launch are something else."""
+    last = problems[-1]
+    if any(p.reduced or p.free != last.free or p.computation.indices != last.computation.indices for p in problems):
+        return []
+    made = {t for p in problems for t in p.computation.targets}
+    kept = tuple(t for p in problems for t in p.computation.targets if any(t in q.computation.reads for q in problems))
+    every = tuple(a for p in problems for a in p.reads if a.tensor not in made)
+    whole = replace(last, reads=tuple(dict.fromkeys(every)), writes=tuple(a for p in problems for a in p.writes))
+    return [replace(x, kept=kept) for x in elementwise_templates(ctx, machine, whole) if not x.turned]
 
 
 def _side(machine: MachineModel, problem: AccessProblem, fast: str, across: str) -> int:

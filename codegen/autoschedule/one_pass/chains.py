@@ -51,7 +51,7 @@ def operands_of_chains(op: Op, kept: frozenset[str]) -> frozenset[str]:
     for part in chains_of(op) if kept else ():
         mine = kept_intermediates(part)
         found |= {t.name for t in part.inputs} if mine and mine <= kept else set()
-    return pointwise & found
+    return frozenset(pointwise & found)
 
 
 def together_in_launch(op: Op, kept: frozenset[str], apart: frozenset[str]) -> tuple[Computation, ...] | None:
