@@ -20,8 +20,9 @@ from .paths import DEVICES
 PIPELINES = {
     "sync2": (4, 2), "sync3": (4, 3), "async2": (4, 2), "async3": (4, 3), "async4": (4, 4), "mixed": (4, 3), "mixed2": (4, 4),
     "one": (4, 3), "none": (4, 1), "nested": (4, 2), "nested_async": (4, 3), "regs": (4, 2), "through": (4, 2),
-    "through_async": (4, 3), "through4": (4, 4), "through_single": (4, 2), "through_odd": (3, 2), "only_regs": (1, 3),
-    "reg_and_shared": (4, 2), "peel": (4, 2), "peel_async": (4, 3), "split": (4, 3), "split_warp": (4, 2), "lift": (4, 2),
+    "through_async": (4, 3), "through4": (4, 4), "through_single": (4, 2), "through_awaited": (4, 2), "through_odd": (3, 2),
+    "only_regs": (1, 3), "reg_and_shared": (4, 2), "peel": (4, 2), "peel_async": (4, 3), "split": (4, 3), "split_warp": (4, 2),
+    "lift": (4, 2),
     "first_last": (4, 2), "first_last2": (4, 2), "prologue": (4, 2), "hop": (8, 2), "idle": (4, 2), "strip": (32, 2),
     "mma": (32, 4),
 }  # fmt: skip

@@ -17,6 +17,7 @@ TOTAL     a copy to registers stands under no condition: compilers would not mov
           copy reads no element that is out of bounds or was never written.
 GUARDED   what the next iteration of k begins with besides is under the condition that there is one, each statement by itself.
           A group of asynchronous copies is closed under none: an empty group is no harm.
+IN_FLIGHT waits are for copies that earlier iterations issued: they come first. One for a copy of the same iteration cannot.
 UNIFORM   a wait stands before the condition, so that one barrier also serves the statements inside it.
 PRIMED    asynchronous copies of the first iteration are issued with those before it.
 LATER     asynchronous copies of one group, which no wait of this iteration is for, come after the loads of the next iteration's
@@ -29,11 +30,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from ....dsl.device import Instr
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, with_buffers, written
-from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, names_that_depend, rename_locals
+from .copy_batches import Body, asynchronous_kinds, batches_of, chain, copy_of, is_rotating, names_that_depend, rename_locals
 from .split_copies import prune_empty
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
         return "its last iterations depend on the beginning of the next iteration of the loop around it, or change it"
     if any(buffers_used(copy) & (written(last, instrs) - set(depths)) for _, copy in copies):
         return "it writes the source of its copies"
+    if _is_awaited_at_once(before, stager.instrs):  # IN_FLIGHT
+        return "an asynchronous copy that it reads has one buffer"
     always, depending = _names(before, outer.var)
     waits = tuple(x for x in before if _waits(x))
     before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
@@ -181,6 +185,12 @@ def _names(before: Body, var: Var) -> tuple[Body, Body]:
 
 def _waits(s: Stmt) -> bool:
     return isinstance(s, Wait) or (isinstance(s, If) and all(map(_waits, (*s.body, *s.orelse))))
+
+
+def _is_awaited_at_once(before: Body, instrs: dict[str, Instr]) -> bool:
+    """Whether a wait stands after what issues asynchronous copies (IN_FLIGHT)."""
+    issues = [isinstance(x, Commit) or bool(asynchronous_kinds((x,), instrs)) for x in before]
+    return any(_waits(x) and any(issues[:n]) for n, x in enumerate(before))
 
 
 def _later(waits: Body, groups: int) -> Body:

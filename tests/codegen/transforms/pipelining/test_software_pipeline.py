@@ -181,6 +181,7 @@ def test_a_copy_takes_a_quarter_of_the_registers_on_its_way(k: int, ahead: bool)
 
 def test_through_that_cannot_be_is_told():
     assert "3 iterations are no multiple" in compiled("through_odd")[1].report["notes"][0]
+    assert "an asynchronous copy that it reads has one buffer" in compiled("through_awaited")[1].report["notes"][0]
     assert not compiled("through")[1].report["notes"]
 
 
