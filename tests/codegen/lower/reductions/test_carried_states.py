@@ -18,6 +18,7 @@ from andiron.codegen.verify import check_once
 from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
 from ....support.cpp.build import skip_unless_run_here
@@ -289,3 +290,33 @@ def test_scores_that_are_refused(name: str) -> None:
         compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
     assert why in str(e.value)
     assert "help:" in str(e.value)
+
+
+ON_AN_INSTRUCTION = """op f[T, E](Q: f16[T, 32], K: f16[T, 32], V: f16[T, E]) -> (O: f32[T, E]):
+    A[t, s] = sum(d) f32(Q[t, d]) * f32(K[s, d])
+    O[t, e] = sum(s where s <= t) A[t, s] * f32(V[s, e])
+schedule s for f:
+    tile e: 32 -> block
+    tile t: 32 carry
+    move K -> shared pad 8
+    move Q -> shared pad 8
+    keep A in shared pad 4:
+        tile t: 16, s: 16 -> warp
+        tile d: 16
+        compute with mma_m16n8k16_f16
+    move V -> shared
+    tile t: 8 -> warp
+    tile e: 1 -> thread
+"""
+
+
+def test_scores_of_a_chunk_on_an_instruction() -> None:
+    """Its operands are those of the op. Of the other two products some are f32: scores, and the state."""
+    op = loads(ON_AN_INSTRUCTION).ops["f"]
+    kernel = compile(ON_AN_INSTRUCTION, op="f", schedule="s", target="emulate:sm_80")
+    rng = np.random.default_rng(0)
+    for t, e in ((0, 3), (1, 1), (37, 35), (64, 32)):
+        arrays = [rng.integers(-2, 3, shape).astype(np.float16) for shape in ((t, 32), (t, 32), (t, e))]
+        out = np.full((t, e), np.nan, np.float32)
+        kernel(*arrays, out=out)
+        np.testing.assert_array_equal(out, reference(op)(*arrays))
