@@ -238,16 +238,16 @@ def test_what_no_nest_has_is_said_with_what_is_refused():
 schedule s for f:
     tile h: 1, i: 16 -> block
     keep m, l, z, o in register
-    tile t: 32 online
+    tile t: 256 online
     tile i: 16 -> warp
     keep s in register
     auto
 """
     with pytest.raises(UserError) as found:
-        andiron.compile(text, schedule="s", target="emulate:sm_80", H=1, Q=33, T=70, D=16)
+        andiron.compile(text, schedule="s", target="emulate:sm_80", H=1, Q=33, T=700, D=16)
     assert found.value.span is not None
     assert found.value.span.text == "keep s in register"
     help = found.value.help or ""
-    assert "`tile i: 4` would need" in help
+    assert "`tile t: 128` would need" in help
     assert "line 11, `keep m, l, z, o in register`: of rTile's nests none has it there" in help
-    andiron.compile(text.replace("i: 16", "i: 4"), schedule="s", target="emulate:sm_80", H=1, Q=33, T=70, D=16)
+    andiron.compile(text.replace("t: 256", "t: 128"), schedule="s", target="emulate:sm_80", H=1, Q=33, T=700, D=16)
