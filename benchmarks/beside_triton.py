@@ -5,7 +5,8 @@
     python benchmarks/beside_triton.py --attention
     python benchmarks/beside_triton.py --only gemm_f16 --all  # with each configuration of Triton's
 
-Ours is the default schedule. Triton's is the fastest of a few usual configurations, by the same model (`triton_kernels.py`).
+Ours is the default schedule, all of its launches. Triton's is the fastest of a few usual configurations, by the same model
+(`triton_kernels.py`).
 All sizes are fixed. A block's machine code is walked from its beginning to its end and replayed, with as many blocks beside it
 as registers and shared memory allow; the busiest SM executes its share of the blocks in rounds (`block_time.py`). Where the
 outermost memory takes longer for the operands and the result, once each, that counts.
@@ -20,7 +21,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 
 import andiron
@@ -125,11 +126,28 @@ def ours(problem: Problem) -> Measured:
     library = andiron.loads(f"import std.ops.{problem.module}\n")
     kernel = andiron.compile(library, problem.op, "auto", TARGET, sizes=problem.sizes, params=problem.params)
     variant = kernel.variants[0]
-    (choice,) = variant.facts["choices"]
-    usage = resource_usage(variant)[0]  # for operands that are aligned
-    code = read_machine_code(variant)[usage.kernel]
-    blocks = int(choice.candidates[0].blocks)
-    return measured(problem, "andiron", "", code, usage.threads, usage.registers, usage.shared, blocks)
+    choices = variant.facts["choices"]
+    launches = []
+    for choice, usage in zip(choices, resource_usage(variant), strict=False):  # first those for operands that are aligned
+        code, blocks = read_machine_code(variant)[usage.kernel], int(choice.candidates[0].blocks)
+        each = replace(problem, bytes=choice.least) if len(choices) > 1 else problem
+        launches.append(measured(each, "andiron", "", code, usage.threads, usage.registers, usage.shared, blocks))
+    return several(launches)
+
+
+def several(launches: Sequence[Measured]) -> Measured:
+    """One after another, as the last one, which has the products: with the time and the instructions of all."""
+    *first, last = launches
+    if not first:
+        return last
+    warps = [x.grid * x.threads / 32 for x in launches]
+    before = sum(w * sum(x.counts.values()) for w, x in zip(warps, first, strict=False)) / warps[-1]
+    each = last.each * (1 + before / sum(last.counts.values()))
+    more = sum(x.seconds for x in first)
+    return replace(
+        last, configuration=f"{len(launches)} launches", each=each, near=last.near + more, far=last.far + more,
+        spills=max(x.spills for x in launches),
+    )  # fmt: skip
 
 
 def of_triton(problem: Problem) -> Iterator[Measured]:
@@ -164,7 +182,7 @@ def measured(
     counts = Counter(sass_class(i) for i in time.path)
     if problem.per_mma:
         work = sum(macs(i.opcode) for i in time.path if sass_class(i) in ("mma", "fma"))
-        each, unit = len(time.path) * problem.per_mma / work, "mma" if counts["mma"] else "multiply-add"
+        each, unit = len(time.path) * problem.per_mma / max(1, work), "mma" if counts["mma"] else "multiply-add"
     else:
         each, unit = len(time.path) * threads * blocks / problem.elements, "element"
     bound, busy = next(iter(time.busy.items()))

@@ -14,7 +14,6 @@ from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.support.memoised import IdentityMemo, memoised
 from ...dsl.syntax import all_lines, tensors_of
-from ...dsl.values import loads
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
@@ -22,7 +21,7 @@ from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, sh
 from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
 from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches, shared_outputs
-from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
+from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names, without_second_names
 from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
@@ -31,7 +30,7 @@ from ..schedule.size_bounds import with_size_bounds
 from .candidates import can_complete_apart, is_part_of_pass
 from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
-from .cpu.precompute_operands import precomputed_operands
+from .cpu.precompute_operands import factors_of_moved, precomputed_operands
 from .gpu.materialised_operands import finished_operands, materialised_operands
 from .gpu.one_pass_choice import apart_launch, compared, rank_pass
 from .gpu.resident_rows import repeated_values
@@ -39,6 +38,7 @@ from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
 from .made_in_tile.find_pairs import factors_of_products, read_beyond
+from .made_in_tile.operands_apart import OperandsApart, operands_apart
 from .one_pass.chains import chains_of, operands_of_chains, together_in_launch
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import extents_at, sample_sizes
@@ -115,6 +115,8 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
     if not elsewhere:
         return joined
     faster = is_all_open(lines) and block_machine(device) is not None and bool(_intermediates(op))
+    if faster and ctx is not None:
+        ctx.alternatives += [x.report for x in _materialised(op, device)[1]]
     return joined | _faster_joined(op, device, joined, inlined, ctx) if faster else joined
 
 
@@ -145,7 +147,8 @@ def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     machine = block_machine(device)
     if statistics and machine is not None:
         statistics |= repeated_values(op, machine, statistics)
-    return (statistics or materialise_operands(op, device) | elementwise_outputs(op)) - own.keys()
+    made = materialise_operands(op, device) - _operands_apart(op, device, lines)
+    return (statistics or made | elementwise_outputs(op)) - own.keys()
 
 
 def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
@@ -251,6 +254,7 @@ def _kept_and_apart(
         return kept, own
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
     operands = precomputed_operands(op, device) | _finished(op, device) | operands_of_chains(op, kept)
+    operands |= _operands_apart(op, device, lines)
     return kept, own | operands & _intermediates(op) - kept - moved - inlined
 
 
@@ -288,12 +292,6 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         kept -= joining
 
 
-def without_second_names(op: Op) -> Op:
-    """The op without the statements that only give a tensor another name: nothing is computed for them."""
-    again = second_names(op)
-    return replace(op, statements=tuple(s for s in op.statements if s.target not in again)) if again else op
-
-
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
@@ -307,7 +305,7 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
         rest = tuple(x for x in lines if not _has_own_launch(device, x))
         moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
-        named |= made - _factors_of_moved(name_factors(op, made), made, moved) if moved else made
+        named |= made - factors_of_moved(name_factors(op, made), made, moved) if moved else made
         once |= named & made | finished
     copied = frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
     op = share_equal_factors(op, once, spoken, copied)
@@ -316,29 +314,36 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     return every if every is not None and with_names == every else with_names  # what was found for it is known
 
 
-def _factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> frozenset[str]:
-    """Factors `made` by launches of their own, of products with one that reads a moved tensor: the main launch reads that."""
-    reading = {s.target for s in op.statements if s.target in made for ld in loads(s.value) if ld.tensor in moved}
-    products = ({ld.tensor for ld in loads(s.value)} for s in op.statements if s.reduction is not None)
-    return frozenset(t for read in products if not read.isdisjoint(reading) for t in read & made)
-
-
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
-    return _materialised(op).of(device, lambda device: _materialise_operands(op, device))
+    return _materialised(op, device)[0]
+
+
+def _operands_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
+    """Those of them that launches of their own compute."""
+    found = _materialised(op, device)[1] if is_all_open(lines) else ()
+    return frozenset(t for x in found if x.is_faster for t in x.tensors)
+
+
+Materialised = tuple[frozenset[str], tuple[OperandsApart, ...]]
+
+
+def _materialised(op: Op, device: Device) -> Materialised:
+    return _by_device(op).of(device, lambda device: _materialise_operands(op, device))
 
 
 @memoised
-def _materialised(op: Op) -> IdentityMemo[Device, frozenset[str]]:
+def _by_device(op: Op) -> IdentityMemo[Device, Materialised]:
     return IdentityMemo()
 
 
-def _materialise_operands(op: Op, device: Device) -> frozenset[str]:
+def _materialise_operands(op: Op, device: Device) -> Materialised:
     machine = block_machine(device)
     pointwise = _pointwise_intermediates(op) - _finished(op, device)
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
-        return frozenset()
-    return materialised_operands(context_of(op, device), machine, op, pointwise)
+        return frozenset(), ()
+    made = materialised_operands(context_of(op, device), machine, op, pointwise)
+    return made, operands_apart(op, made, lambda: context_of(op, device))
 
 
 def _finished(op: Op, device: Device) -> frozenset[str]:

@@ -66,6 +66,12 @@ def squared_factor_names(op: Op, spoken: frozenset[str] = frozenset()) -> frozen
     return frozenset(name for s in squares for name in named_factor(s))
 
 
+def without_second_names(op: Op) -> Op:
+    """The op without the statements that only give a tensor another name: nothing is computed for them."""
+    again = second_names(op)
+    return replace(op, statements=tuple(s for s in op.statements if s.target not in again)) if again else op
+
+
 def inline_copies(op: Op, spoken: frozenset[str]) -> Op:
     """The op whose products read a tensor itself instead of an intermediate that is a copy of it; not of those `spoken` of."""
     copies = {

@@ -114,13 +114,13 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
     exposed: Any = 0
     addressing: Any = 0
+    waits: Any = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
     ahead, (lost, hidden) = copied_ahead(nest, t), cycles_at_barriers(nest, t, w.steps)
     if (t["sets"] > 1).any():  # what candidates with one set lose to those with two; among themselves they count as before
         addressing = np.where(t["sets"] > 1, 0, o.addresses * groups / machine.schedulers * w.steps)
-        exposed = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
-        exposed += hidden
+        exposed, waits = waits + hidden, 0
     # of what is computed at length, no load is taken to be ahead
-    waits = (stages == 1) | any(not made.converted for _, made in nest.materialised)
+    bare = (stages == 1) | any(not made.converted for _, made in nest.materialised)
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
@@ -136,7 +136,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         dram_bytes=_far(nest, t, sizes, w) + stored,
         bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
         # each iteration of the outer loops begins a pipeline, and waits for its first loads
-        rounds=1 + np.where(waits, np.maximum(w.loops, 1 + w.steps / 2), w.loops),
+        rounds=1 + np.where(bare, np.maximum(w.loops, 1 + w.steps / 2), w.loops),
         launches=1 + split,
         stall=np.where(t["sets"] > 1, 0, STALL * w.iterations / w.overlapped_iterations) + o.addresses * w.steps,
         exposed=exposed + addressing,
@@ -145,6 +145,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         first_loads=o.stage * ahead,
         last_stores=nest.result.last_stores(t, o.stage * stages) * ahead if nest.result else 0,
         run=t["wn"],
+        waits=waits,
     )
 
 

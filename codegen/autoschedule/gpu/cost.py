@@ -57,6 +57,7 @@ class ResourceUse:
     first_loads      bytes that a block requests of the cache before it can compute anything
     last_stores      bytes through its staging memory when it has computed
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
+    waits            cycles that all groups of a block wait together after barriers, where that is no part of `exposed`
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
     are asked for at once (`tiles.columns`).
@@ -81,6 +82,7 @@ class ResourceUse:
     first_loads: Any = 0
     last_stores: Any = 0
     run: Any = 0
+    waits: Any = 0
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,20 @@ def blocks_with_spills(machine: MachineModel, d: ResourceUse) -> np.ndarray:
     """The same for this demand, but one block where only registers are too few for it."""
     enough = resident_blocks(machine, d.groups, np.ones_like(d.registers), d.staged)
     return np.maximum(resident_blocks(machine, d.groups, d.registers, d.staged), np.minimum(enough, 1))
+
+
+def in_turn(machine: MachineModel, d: ResourceUse, resident: Any) -> Any:
+    """Seconds of a launch whose blocks are in turn at the pipe and at what they wait for after barriers: a closed network of
+    two stations (Reiser and Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", 1980)."""
+    most = np.ceil(np.maximum(1.0, d.blocks) / machine.units)
+    resident = np.maximum(1, np.minimum(resident, most))
+    pipe, wait = d.pipe * d.groups / machine.schedulers, d.exposed + d.waits
+    at_pipe = at_wait = both = np.zeros_like(pipe + wait)
+    for n in range(1, int(np.max(resident)) + 1):
+        computing, waiting = pipe * (1 + at_pipe), wait * (1 + at_wait)
+        both = np.where(n <= resident, computing + waiting, both)
+        at_pipe, at_wait = n * computing / (computing + waiting), n * waiting / (computing + waiting)
+    return most / resident * both / machine.clock
 
 
 def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:
