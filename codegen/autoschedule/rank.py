@@ -34,6 +34,7 @@ from .gpu.one_pass import product_pass
 from .gpu.row_reductions import row_templates
 from .line_builders import is_all_open
 from .machine_model import MachineModel, block_machine
+from .made_in_tile.block_products import products_templates
 from .made_in_tile.block_template import pair_templates
 from .one_pass.find_pass import product_of_product
 from .report import launch_report
@@ -257,11 +258,14 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     chain = product_of_product(computations) if is_all_open(lines) else None
     if chain is not None and (together := product_pass(ctx, computations, chain)) is not None:
         yield together
+        yield from products_templates(ctx, machine, computations)
         return
+    products = list(products_templates(ctx, machine, computations)) if is_all_open(lines) else []
+    yield from products
     pairs = pair_templates(ctx, machine, computations, problems)
     yield from pairs
     made = operand_computations(computations, own)
-    if chain is not None and not made:
+    if (chain is not None or products) and not made:
         return
     siblings = siblings_of(computations)
     if siblings is not None:

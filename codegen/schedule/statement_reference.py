@@ -191,9 +191,8 @@ The block schedules the copy: it is a spec of its own, `A~ = A`, with the same s
 A `keep A in register` makes the copy in registers first, as an instruction that transposes squares needs. A pointwise
 intermediate, or a computed factor (`C.right`), is not copied but computed there, element by element. `with` and `pipeline` do
 not apply to it. A reduction that the block keeps is computed there, too, and is zero past its edges as copies are, where a
-`keep` of it ends at the edge. Read beyond a tile above, it has a rim, as that of a `keep`: outside of the tensor are the `else`
-values of its readers, so instructions read it there. Without a block the copy is completed. The barriers around a copy that
-several units make or read are derived.
+`keep` of it ends at the edge. Read beyond a tile, it has a rim, with the `else` values of its readers outside of the tensor.
+Without a block the copy is completed. The barriers around a copy that several units make or read are derived.
 
 Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` whose size is checked against `l3`.
 """,

@@ -44,6 +44,7 @@ class ElementCost:
     converted   whether it is an element of another tensor, converted
     reduced     the indices of a window
     in_vectors  whether what a window reads are neighbours where its results are
+    resident    whether it is whole in staging memory already: nothing is staged for a step
     """
 
     read: int
@@ -53,7 +54,10 @@ class ElementCost:
     converted: bool
     reduced: tuple[str, ...] = ()
     in_vectors: bool = False
+    resident: bool = False
 
+
+RESIDENT = ElementCost(0, 0, 0, (), converted=True, resident=True)
 
 Made = tuple[tuple[str, ElementCost], ...]  # the tensors that are computed where they are staged
 

@@ -204,10 +204,12 @@ def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
         spans = a.footprint(extents)
         rows = spans / (t["bk"] if s.inner == mp.k else extents[s.free])
         read, fetch = _reading(nest, s, t)
-        o.stage += (spans + rows * s.pad) * size
-        o.written += spans * size * (1 if s.stored > 1 else 2)
         o.read += read
         o.fetch += fetch
+        if (made := dict(nest.materialised).get(a.tensor)) is not None and made.resident:
+            continue
+        o.stage += (spans + rows * s.pad) * size
+        o.written += spans * size * (1 if s.stored > 1 else 2)
         each = spans / lanes
         some = np.maximum(1, each)  # of a lane: of a small tile each has something before one has more
         loaded, stored = np.minimum(s.vector, some), np.minimum(s.stored, some)
@@ -345,6 +347,7 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     again_loaded: Any = 0.0  # and by each of the last steps once more (`pipelining.software_pipeline`, TOTAL)
     put: Any = 0.0  # stored in the memory of a unit, for a step
     get: Any = 0.0  # and read there by a group, for one turn of the leaf's k
+    made = dict(nest.materialised)
     for a in nest.inputs:
         mine = _lanes_get(nest, a, t)
         if a in staged:
@@ -352,7 +355,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
             loaded = spans * prod(w.share[x] for x in w.share if x in a.axes) * nest.read_for(a)
             asked = asked + loaded
             again_loaded = again_loaded + (loaded if converts(nest, a) else 0)
-            put, get = put + spans * a.dtype.bytes, get + mine
+            resident = a.tensor in made and made[a.tensor].resident
+            put, get = put + (0 if resident else spans * a.dtype.bytes), get + mine
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
     result: Any = 0  # of a block: written, and read by rows

@@ -20,6 +20,7 @@ from ..one_pass.find_pass import product_of_product
 from ..rank import extents_at, rank_candidates, sample_sizes
 from ..report import LaunchReport
 from .find_pairs import Pair, pair_of
+from .find_products import product_pair_of
 
 # times: as long as the launches apart, that a pair is predicted to take at most [estimate;
 # test_it_is_made_where_memory_is_the_bound]
@@ -82,7 +83,7 @@ def _pair_of(computations: tuple[Computation, ...]) -> Pair | None:
     if product_of_product(computations) is not None or is_window_factor(computations):
         first, second = computations
         return Pair(first, second, first.targets[0])
-    return pair_of(computations)
+    return pair_of(computations) or product_pair_of(computations)
 
 
 def _beside_apart(pair: Pair, changed: Launches, new: Callable[[], LoweringContext]) -> MadeInTile | None:

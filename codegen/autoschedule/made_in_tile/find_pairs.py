@@ -105,7 +105,7 @@ def pair_of(computations: tuple[Computation, ...]) -> MadePair | None:
         return None
     if all(ld.otherwise is None and tuple(map(plain_index, ld.indices)) == own for ld in reads):
         return None
-    axes = [_axis(reader, i, [ld.indices[n] for ld in reads]) for n, i in enumerate(own)]
+    axes = [rim_axis(reader, i, [ld.indices[n] for ld in reads]) for n, i in enumerate(own)]
     known = tuple(a for a in axes if a is not None)
     return MadePair(producer, reader, tensor, known) if len(known) == len(axes) else None
 
@@ -118,7 +118,7 @@ def is_window(w: Computation) -> bool:
     return not argument and None not in terms and 0 < prod(n or 0 for n in terms) <= WINDOW
 
 
-def _axis(reader: Computation, index: str, subscripts: list[Expr]) -> RimAxis | None:
+def rim_axis(reader: Computation, index: str, subscripts: list[Expr]) -> RimAxis | None:
     """CONSTANT. None where it is not."""
     extents = dict(reader.extents)
     ends: list[tuple[Expr, Expr]] = []
