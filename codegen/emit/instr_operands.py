@@ -24,10 +24,13 @@ def instr_heading(instr: Instr) -> str:
     return f"{instr.name} ({roles})"
 
 
-def element_coords(piece: Piece) -> list[tuple[Expr, ...]]:
-    """The coordinates of each element of an operand."""
-    c = piece.coords
-    return [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)]
+def element_coords(ctx: EmissionContext, piece: Piece) -> list[tuple[Expr, ...]]:
+    """The coordinates of each element of an operand. Those of several fragments, one after another, are in several rows."""
+    c, register = piece.coords, ctx.lanes.registers.get(piece.buffer)
+    row = register.buffer.shape[-1].constant if c and register is not None else None
+    if row is None or len(c) < 2 or piece.extent <= row or register is None or row != register.buffer.strides[-2].constant:
+        return [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)]
+    return [(*c[:-2], c[-2] + (c[-1] + i) // row, (c[-1] + i) % row) for i in range(piece.extent)]
 
 
 def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> list[str]:
@@ -36,7 +39,7 @@ def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> l
     if piece.buffer not in ctx.lanes.registers and not loaded:
         return [pointer_text(ctx, piece.buffer, piece.coords)]
     out = []
-    for place in element_coords(piece):
+    for place in element_coords(ctx, piece):
         text, vector = load(ctx, piece.buffer, place)
         if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
             text = splat(ctx, storage(operand.dtype), CExpr(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))

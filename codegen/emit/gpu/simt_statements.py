@@ -277,7 +277,7 @@ class GpuBody(StatementPrinter):
         register = ctx.lanes.registers.get(piece.buffer)
         if register is not None and r.kind == ctx.register_type(register.buffer, False) and _adjacent(register, r.count):
             return [ctx.registers_of(piece.buffer, piece.coords, r)]
-        elements = element_coords(piece)
+        elements = element_coords(ctx, piece)
         words = [elements[i : i + r.share] for i in range(0, piece.extent, r.share)]
         cells = [[load(ctx, piece.buffer, p)[0] for p in word] for word in words]
         given = None

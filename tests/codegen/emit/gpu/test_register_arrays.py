@@ -16,6 +16,7 @@ from andiron.dsl.module import load, loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Const
+from andiron.runtime.compile import compile as compile_kernel
 from andiron.runtime.emulator.run_program import emulate
 
 from ....support.paths import STDLIB
@@ -201,3 +202,22 @@ schedule s for causal_attention_f16:
         end = next(m for m in range(n + 1, len(lines)) if len(lines[m]) - len(lines[m].lstrip()) <= len(x) - len(x.lstrip()))
         inside = "\n".join(lines[n:end])
         assert not re.search(rf"\bs1\[[^\]]*\b{loop.group(1)}\b", inside), x
+
+
+TURNED = """
+op windows[M, H, K, T](A: tf32[M, H], B: tf32[K, M, T]) -> (Y: f32[K, Q]) where Q = H - T + 1:
+    Y[k, q] = sum(m, u) A[m, q + u] * f32(B[k, m, u])
+"""
+
+
+def test_fragments_one_after_another_are_rows_of_an_array() -> None:
+    """A copy of two fragments sets both rows: C++ knows no element beyond the end of one."""
+    kernel = compile_kernel(TURNED, op="windows", target="cuda:sm_80")
+    arrays = re.findall(r"float (\w+)\[\d\]\[2\];", kernel.source)
+    assert "ldmatrix_x4_bb_tf32" in kernel.source
+    assert arrays
+    assert not any(re.search(rf"\b{a}\[[^]]*\]\[[23]\] =", kernel.source) for a in arrays)
+    rng = np.random.default_rng(0)
+    A, B = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((3, 37), (5, 3, 3)))
+    Y = sum(A[m, None, u : u + 35] * B[:, m, u, None] for m in range(3) for u in range(3))
+    np.testing.assert_array_equal(compile_kernel(TURNED, op="windows", target="emulate:sm_80")(A, B), Y)
