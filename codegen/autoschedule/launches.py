@@ -17,10 +17,10 @@ from ...dsl.syntax import all_lines, tensors_of
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
-from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, shared_by_blocks
+from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks
 from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
-from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches, shared_outputs
+from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names, without_second_names
 from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
@@ -207,12 +207,11 @@ def launches_of(
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
     kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
-    inner = _intermediates(op)
-    groups = _planned(
-        without_second_names(op), kept & (inner | shared_outputs(op)), apart & inner, staged & inner, lines, device
-    )
+    inner, alone = _intermediates(op), [x for x in lines if _has_own_launch(device, x)]
+    kept &= inner | joined_outputs(op, alone)
+    groups = _planned(without_second_names(op), kept, apart & inner, staged & inner, lines, device)
     every = tuple(all_lines(lines))
-    check_blocks(op, [x for x in lines if _has_own_launch(device, x)], every, groups, device.memories[0].name)
+    check_blocks(op, alone, every, groups, device.memories[0].name)
     check_inlined(op, every, groups)
     groups = tuple(tuple(accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]

@@ -24,7 +24,6 @@ from ..schedule.candidate import Candidate, Cost, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
 from .carried.block_loops import carried_loops
-from .carried.state_loops import state_loops
 from .constraints import Named, ParsedConstraints, Slot, merged_lines, parse_constraints
 from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
@@ -280,7 +279,6 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])
             yield from carried_loops(ctx, machine, problems[0]) if is_all_open(lines) else ()
-            yield from state_loops(ctx, machine, problems[0]) if is_all_open(lines) else ()
     if len(computations) == 1:
         named = _named_instrs(lines)
         meant = (m for m in instr_mappings.mappings(ctx, computations[0]) if _uses(m, named))

@@ -14,6 +14,7 @@ from ...dsl.errors.schedule import LateInline, NotComputed
 from ...dsl.op import Op
 from ...dsl.values import Load, loads
 from .computations import Computation
+from .group_launches import shared_outputs
 
 Groups = Sequence[Sequence[Computation]]
 
@@ -43,6 +44,18 @@ def check_blocks(op: Op, own: Sequence[syntax.Keep], lines: Iterable[syntax.Line
 def shared_by_blocks(own: Sequence[syntax.Keep], groups: Groups) -> frozenset[str]:
     """What computations of a launch with several blocks read of each other: that joins the launches of these blocks."""
     return frozenset(t for g in groups if len(_blocks_of(own, g)) > 1 for t in _read_within(g))
+
+
+def joined_outputs(op: Op, own: Sequence[syntax.Keep]) -> frozenset[str]:
+    """Outputs that a line may keep in the launch of their readers: those of which no reader has a block of its own, but for the
+    block in which the line stands. Elsewhere it keeps the accumulator."""
+    said = {t: x for x in own for y in syntax.all_lines(x.block or ()) if isinstance(y, syntax.Keep) for t in y.tensors}
+    found: set[str] = set()
+    for t in shared_outputs(op):
+        readers = {s.target.partition(".")[0] for s in op.statements if t in {ld.tensor for ld in loads(s.value)}}
+        if not any(readers.intersection(x.tensors) for x in own if said.get(t) is not x):
+            found.add(t)
+    return frozenset(found)
 
 
 def _one_launch(

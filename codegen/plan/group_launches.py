@@ -55,15 +55,24 @@ def shared_outputs(op: Op) -> frozenset[str]:
     for t in op.outputs:
         own = next((s for s in op.statements if s.target == t.name), None)
         readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]
-        if own is not None and readers and (own.reduction is None or all(_is_row_of(s, t.name, own.indices) for s in readers)):
+        if own is None or not readers:
+            continue
+        if not _is_reduced(op, own) or all(_is_row_of(s, t.name, own.indices) for s in readers):
             found.add(t.name)
     return frozenset(found)
+
+
+def _is_reduced(op: Op, own: Statement) -> bool:
+    """Whether the statement is a reduction, or finishes one."""
+    read = {ld.tensor for ld in loads(own.value)}
+    finished = (s for s in op.statements if s.reduction is not None and s.target in read)
+    return own.reduction is not None or any(s.indices == own.indices for s in finished)
 
 
 def elementwise_outputs(op: Op) -> frozenset[str]:
     """Outputs that are computed of each element, and that only statements of the same elements read, such as the moments of an
     optimiser: all of these may be one launch. Not what is transposed: tiles for that are for one statement."""
-    pointwise = {s.target: s for s in op.statements if s.reduction is None and not _is_transposed(s)}
+    pointwise = {s.target: s for s in op.statements if not _is_reduced(op, s) and not _is_transposed(s)}
     found: set[str] = set()
     for t in op.outputs:
         readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]

@@ -40,8 +40,10 @@ def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[
     for s in op.statements:
         if s.target not in inner | outputs or s.reduction is not None or set(s.indices) != every:
             continue
-        reads = [ld for x in op.statements for ld in loads(x.value) if ld.tensor == s.target]
-        once = s.target in outputs or (len(reads) > 1 and is_expensive(s.value))
+        readers = [x for x in op.statements if s.target in {ld.tensor for ld in loads(x.value)}]
+        reads = [ld for x in readers for ld in loads(x.value) if ld.tensor == s.target]
+        of_rows = all(i in every for x in readers for i, _ in x.ranges)
+        once = (s.target in outputs and of_rows) or (s.target in inner and len(reads) > 1 and is_expensive(s.value))
         if once and all(plain_index(e) is not None for ld in reads for e in ld.indices):
             out.append(s)
     return tuple(out)

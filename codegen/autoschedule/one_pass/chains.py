@@ -73,6 +73,8 @@ def _around(op: Op, statistic: Statement) -> dict[str, Statement]:
     for s in reversed(op.statements):
         if {*s.indices} == {*rows, key} and any(s.target in reads[t] for t in found):
             found[s.target] = s
+    first = next(i for i, s in enumerate(op.statements) if s.target in found)
+    before = {t.name for t in op.inputs} | {s.target for s in op.statements[:first]}
     for s in op.statements:
         mine = [found[t] for t in reads[s.target] if t in found]
         here = {*s.indices} <= {*rows, key}
@@ -81,6 +83,7 @@ def _around(op: Op, statistic: Statement) -> dict[str, Statement]:
         over = s.reduction is not None and s.reduction.indices == (key,) and rows <= {*s.indices}
         value = {*s.indices} == {*rows, key}
         finish = s.reduction is None and ({*s.indices} <= rows or any(x.reduction and x.indices == s.indices for x in mine))
+        finish = finish and reads[s.target] <= before | found.keys()  # else it follows others as well
         if over or value or finish:
             found[s.target] = s
     return found
