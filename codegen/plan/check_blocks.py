@@ -51,8 +51,10 @@ def joined_outputs(op: Op, own: Sequence[syntax.Keep]) -> frozenset[str]:
     block in which the line stands. Elsewhere it keeps the accumulator."""
     said = {t: x for x in own for y in syntax.all_lines(x.block or ()) if isinstance(y, syntax.Keep) for t in y.tensors}
     found: set[str] = set()
+    blocks = {t for x in own for t in x.tensors}
     for t in shared_outputs(op):
-        readers = {s.target.partition(".")[0] for s in op.statements if t in {ld.tensor for ld in loads(s.value)}}
+        names = {s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}}
+        readers = {name if name in blocks else name.partition(".")[0] for name in names}  # a sum without a name is its target's
         if not any(readers.intersection(x.tensors) for x in own if said.get(t) is not x):
             found.add(t)
     return frozenset(found)

@@ -107,9 +107,10 @@ class Computation:
         return [i for i in order if i in names] + [i for i in names if i not in order]
 
     def stored_indices(self, tensor: str) -> tuple[str, ...]:
-        """The indices of what it makes of a tensor, fused ones once."""
+        """The indices of what it makes of a tensor, one for each axis, fused ones once."""
         output = next((o for o in self.outputs if o.tensor == tensor), None)
-        return tuple(dict.fromkeys(self.alias.get(i, i) for i in (output.indices if output else self.indices)))
+        own = output.indices if output is not None else self.subscripts or self.indices
+        return tuple(dict.fromkeys(self.alias.get(i, i) for i in own))
 
     @cached_property
     def reads(self) -> frozenset[str]:

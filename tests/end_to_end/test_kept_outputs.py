@@ -47,6 +47,20 @@ op turned[M, N](X: f32[N, M], Z: f32[M, N]) -> (A: f32[M, N], B: f32[M, N], C: f
     A[i, j] = X[j, i]
     B[i, j] = A[i, j] + Z[i, j]
     C[j] = sum(i) B[i, j]
+op finished[M, N](X: f32[M, N]) -> (t: f32[M], Y: f32[M, N], l: f32[M]):
+    t[i] = sum(j) X[i, j]
+    Y[i, j] = X[i, j] / t[i]
+    l[i] = t[i] + log(abs(t[i]) + 1)
+op shifted[M, N](X: f32[M, N]) -> (C: f32[M, N], D: f32[M, N]):
+    C[y, x] = X[y, x] * 2.0
+    D[y, x] = C[y, x - 1 else 0]
+op multiplied[M, K, N](X: f16[M, K], g: f32[K], W: f16[N, K]) -> (Z: f16[M, K], Y: f16[M, N]):
+    R[m] = rsqrt((sum(k) f32(X[m, k]) * f32(X[m, k])) / K + 0.001)
+    Z[m, k] = f32(X[m, k]) * R[m] * g[k]
+    Y[m, n] = sum(k) f32(Z[m, k]) * f32(W[n, k])
+op chained[M, K, F, N](A: f16[M, K], B: f16[K, F], D: f16[F, N]) -> (C: f16[M, F], E: f16[M, N]):
+    C[m, f] = f16(sum(k) f32(A[m, k]) * f32(B[k, f]))
+    E[m, n] = f16(sum(f) f32(C[m, f]) * f32(D[f, n]))
 op layers[M, K, F, N](X: f32[M, K], W: f32[K, F], V: f32[F, N]) -> (S: f32[M, F], Y: f32[M, N]):
     S[m, f] = sum(k) X[m, k] * W[k, f]
     Y[m, n] = sum(f) S[m, f] * V[f, n]
@@ -100,11 +114,21 @@ def test_what_others_reduce_has_a_launch_of_its_own() -> None:
         assert len(compiled("layers", "sm_80", schedule).program.launches) == 2
 
 
-@pytest.mark.parametrize("name", ["normalised", "added", "gradients", "optimised"])
+def test_products_that_read_rows_are_apart() -> None:
+    """Rows that fit registers, too: instructions compute products."""
+    made = compiled("multiplied", "sm_80", M=256, K=128, N=512)
+    assert len(made.program.launches) == 2
+    assert "mma" in made.schedule
+
+
+FED = ["normalised", "added", "gradients", "optimised", "finished", "shifted", "multiplied", "chained"]
+
+
+@pytest.mark.parametrize("name", FED)
 def test_completed_lines_mean_the_same(name: str) -> None:
     module = loads(OPS)
     for device in DEVICES:
-        op = specialise(module.ops[name], {"M": 35, "N": 64})
+        op = specialise(module.ops[name], {v.name: 64 if v.name == "N" else 35 for v in module.ops[name].dims})
         made = compile_program(module, op, None, module.device(device))
         again = loads(OPS + made.schedule)
         (printed,) = {*again.schedules} - {*module.schedules}
@@ -116,7 +140,7 @@ SIZES = tuple(
     dict(zip("MNKF", x, strict=True)) for x in ((35, 77, 5, 9), (1, 1, 1, 1), (5, 128, 3, 17), (0, 5, 2, 2), (3, 0, 4, 4))
 )
 SCHEDULES = {"probabilities": "by_hand", "added": "by_hand_too", "layers": "as_before"}
-NAMES = ("normalised", "probabilities", "added", "gradients", "centred", "summed", "layers", "optimised", "turned")
+NAMES = ("normalised", "probabilities", "added", "gradients", "centred", "summed", "layers", "optimised", "turned", *FED[4:])
 
 
 @pytest.mark.parametrize("device", ["emulate:sm_80", "emulate:gfx942", "cpu:avx2"])

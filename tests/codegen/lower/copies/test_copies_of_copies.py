@@ -26,3 +26,15 @@ def test_strided_chunks_of_a_copy_of_a_copy(every, tile, m):
     A = np.arange(1, 4 * m + 1, dtype=np.float32).reshape(m, 4)
     assert (interpret(program, {"A": A})["Y"] == A).all()
     check_once(program, module.ops["f"], {"M": m, "N": 4})
+
+
+@pytest.mark.parametrize("layout", ["layout (n, m)", "layout panels(n: 4)", ""])
+@pytest.mark.parametrize("m", [0, 1, 5, 16])
+def test_a_copy_that_is_turned_keeps_what_it_copies_in_another_memory(layout, m):
+    """The axes of what is kept are those of the tensor, whatever the order of the copy's loops."""
+    lines = f"    tile m: 8, n: 4 -> core\n    move A -> l2 {layout}:\n        keep A in l1\n"
+    module = loads(f"{OP}schedule s for f:\n{lines}")
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:generic")).program
+    A = np.arange(1, 9 * m + 1, dtype=np.float32).reshape(m, 9)
+    assert (interpret(program, {"A": A})["Y"] == A).all()
+    check_once(program, module.ops["f"], {"M": m, "N": 9})
