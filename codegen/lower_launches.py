@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dsl.errors.schedule import RegisterMismatch
 from ..dsl.index.expr import Expr, as_expr
 from ..dsl.op import Op
 from ..dsl.support.fast_replace import replace
@@ -16,7 +15,6 @@ from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
 from .lower.copies.unaligned_copies import unaligned_variant
 from .lower.leaves.match_instr import fragment_map
-from .lower.leaves.owner_tree import unreadable_product
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
 from .lower.reductions.lower_carry import check_carry_tile
@@ -131,10 +129,7 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
     views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
     focus = Focus(computations, ranges, outer, outer, views)
-    try:
-        body = low.lower(focus, tree)
-    except RegisterMismatch as error:
-        raise unreadable_product(low, tree) or error from None
+    body = low.lower(focus, tree)
     idle_pipelines(low, tree)
     if not any(extent.constant == 0 for w in low.computations for _, extent in w.extents):  # else lines may not be lowered
         for tile in (x for x in all_nodes(tree) if isinstance(x, Tile)):

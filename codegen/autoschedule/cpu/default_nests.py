@@ -63,7 +63,7 @@ def vector_nest(
     if len(computations) > 1 and all(w.reduction is None and w.indices == computation.indices for w in computations):
         lines = _pointwise(ctx, computation, fast, block, vectors, cores)
         kept = tuple(t for w in computations for t in w.targets if any(t in x.reads for x in computations))
-        lines = [*lines[:-1], syntax.Keep(kept, register), lines[-1]] if kept else lines
+        lines = [*lines[:-1], syntax.Keep(kept, register), *lines[-1:]] if kept else lines
         lines = _streamed(ctx, [w for w in computations if w.name not in kept], fast, lines, cores, lane)
     elif len(computations) > 1:
         kept = _kept(ctx, computations, cores)

@@ -109,7 +109,7 @@ def alternative_nests(
         return
     n = NestTemplate(ctx, cpu, computation, rule, fast, max(1, (lane.bytes or 1) // computation.value.dtype.compute.bytes))
     if len(computations) > 1:
-        yield from n.row_chain_nests()
+        yield from n.row_chain_nests() if any(w.reduction is not None for w in computations) else ()
     elif computation.reduction is None:
         yield from n.elementwise_nests()
     elif not computation.indices:

@@ -19,15 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.schedule import RegisterMismatch
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads
 from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Materialise, Node, Step, Tile, fragment_of
 from ...plan.computations import Computation
-from ...plan.name_factors import factors, side_names
 from ..spec import View
 from .fit_in_order import fitting_order
-from .fragment_fit import is_read_as_it_lies, projected, shown_fragment
+from .fragment_fit import is_read_as_it_lies, projected
 from .match_instr import FragmentMap, InstrMatch, all_matches, fragment_map
 from .term_order import TermOrder
 
@@ -139,34 +137,6 @@ def _products_of_products(
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
             yield x, maker, made, w, _ways(low, x.below.leaf, w)
-
-
-def unreadable_product(low: Lowering, tree: Node) -> RegisterMismatch | None:
-    """What is wrong where the registers of a product are no operand of another one in any order, and go through no memory as
-    that operand, though rows of both lie alike (ROWS_ALIKE)."""
-    shared = low.ctx.device.memories[-2].name
-    for x, maker, made, w, ways in _products_of_products(low, tree):
-        through = {t: v for v in low.computations if v.reduction is None for t in v.targets}
-        side = next((n for n, v in enumerate(factors(w)) if _is_made_of(maker, v, through)), None)
-        if side is None or passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get):
-            continue
-        name = side_names(str(w.result))[side]
-        held = _in_memories(low, x.below)
-        between = (v for t, v in through.items() if t in held and t != name and _is_made_of(maker, v.value, through))
-        pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
-        read = (n for _, b in pairs for n, v in b.operands if _is_made_of(maker, v, through))
-        operand = next(read, None)
-        if (name in held and next(between, None) is None) or operand is None:
-            continue
-        a, b = pairs[0]
-        there, here = fragment_map(a, a.instr.statement.target), fragment_map(b, operand)
-        return RegisterMismatch(
-            f"`{maker.result}` is held in registers as `{shown_fragment(there)}`, and `{b.instr.name}` reads"
-            f" `{name}` as `{shown_fragment(here)}`: no unit has what it reads",
-            x.below.leaf.span,
-            help=f"`keep {name} in {shared}` hands it from unit to unit; what is between the two products stays in registers",
-        )
-    return None
 
 
 def _is_made_of(maker: Computation, v: Value, through: Mapping[str, Computation]) -> bool:

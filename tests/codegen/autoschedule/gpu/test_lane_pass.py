@@ -7,7 +7,8 @@ import pytest
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.lane_pass import LanePass, lane_pass
-from andiron.codegen.autoschedule.launches import context_of, in_one_launch
+from andiron.codegen.autoschedule.launches import context_of
+from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program
@@ -49,7 +50,7 @@ LARGE = {"H": 64, "Q": 2048, "T": 2048, "D": 64}
 def nest(device: str, name: str, sizes: dict[str, int]) -> LanePass:
     module = loads(OPS)
     op, machine = specialise(module.ops[name], sizes), module.device(device)
-    computations = in_one_launch(op)
+    computations = pass_in_one_launch(op)
     assert computations is not None
     found = lane_pass(context_of(op, machine), computations)
     assert found is not None

@@ -7,7 +7,8 @@ import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, calls, fragment_pass
-from andiron.codegen.autoschedule.launches import context_of, in_one_launch, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.report import show_launch_report
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.lower.lowering_context import LoweringContext
@@ -165,6 +166,6 @@ def test_where_no_operand_is_a_result_as_it_lies() -> None:
     """Here the sum reads the values that the product converts, so they cannot go through shared memory."""
     module = loads(OPS)
     op, device = specialise(module.ops["attention"], LARGE), module.device("gfx1100")
-    computations = in_one_launch(op)
+    computations = pass_in_one_launch(op)
     assert computations is not None
     assert fragment_pass(context_of(op, device), computations) is None

@@ -8,7 +8,8 @@ from andiron.codegen.autoschedule import default_schedules as every
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu import pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
-from andiron.codegen.autoschedule.launches import context_of, in_one_launch
+from andiron.codegen.autoschedule.launches import context_of
+from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
@@ -108,7 +109,7 @@ def test_few_rows_have_parts(name: str, device: str) -> None:
 def test_an_open_number_of_rows_is_bounded_below() -> None:
     module = loads(OPS)
     op, device = specialise(module.ops["attention"], {"D": 64}), module.device("sm_80")
-    computations = in_one_launch(op)
+    computations = pass_in_one_launch(op)
     assert computations is not None
     found = pass_nest(context_of(op, device), computations)
     assert found is not None

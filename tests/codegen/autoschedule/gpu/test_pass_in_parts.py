@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice, pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
-from andiron.codegen.autoschedule.launches import context_of, in_one_launch
+from andiron.codegen.autoschedule.launches import context_of
+from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -75,7 +76,7 @@ def test_sizes_tried_for_parts() -> None:
     for q in (1, 2048, None):
         sizes = {"H": 32, "Q": q, "T": 1024, "D": 64}
         op = specialise(module.ops["attention"], {n: x for n, x in sizes.items() if x is not None})
-        computations = in_one_launch(op)
+        computations = pass_in_one_launch(op)
         assert computations is not None
         nest = pass_nest(context_of(op, device), computations)
         assert nest is not None

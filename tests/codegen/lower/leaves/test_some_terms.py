@@ -147,25 +147,3 @@ def test_what_no_operand_can_say_is_refused() -> None:
     with pytest.raises(UserError, match="does not compute `C`") as refused:
         compile_program(module, module.ops["corner"], module.schedules["s"], module.device("sm_80"))
     assert "a call adds terms inside of j <= i + k and others" in (refused.value.help or "")
-
-
-@pytest.mark.parametrize("op", ["windowed", "causal_attention_f16"])
-@pytest.mark.parametrize("p", ["register", "shared"])
-@pytest.mark.parametrize("left", ["", "    keep o.left1 in shared\n"])
-def test_the_way_out_is_named_where_no_unit_has_an_operand(op: str, p: str, left: str) -> None:
-    """And not what is read of each row at the end, which lies as the operand would."""
-    instr = {"windowed": "wmma_16x16x16_bf16", "causal_attention_f16": "wmma_16x16x16_f16"}[op]
-    lines = PASS.replace("keep p in register\n    tile t: 16\n", f"keep p in {p}\n    tile t: 16\n{left}")
-    text = OPS + lines.format(op=op, group="wave", instr=instr, k=16)
-    module = loads(text)
-
-    def compiled() -> None:
-        compile_program(module, module.ops[op], module.schedules["s"], module.device("gfx1100"))
-
-    if left and p == "register":
-        compiled()
-        return
-    with pytest.raises(UserError) as e:
-        compiled()
-    assert f"and `{instr}` reads `o.left1` as `t = r, i = lane % 16`: no unit has what it reads" in str(e.value)
-    assert "help: `keep o.left1 in shared` hands it from unit to unit" in str(e.value)

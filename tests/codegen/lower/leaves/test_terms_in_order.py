@@ -157,7 +157,9 @@ def test_as_it_lies_nothing_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     """Without another order of terms all of these are refused, and the error names both fragments."""
     monkeypatch.setattr(owner_tree, "fitting_order", lambda *_: None)
     text, device = text_of(name)
-    with pytest.raises(RegisterMismatch, match=r"is held in registers as `.*` reads `.*` as `.*`: no unit has what it reads"):
+    with pytest.raises(
+        RegisterMismatch, match=r"is held in registers as `.*`, and read here as `.*`: no unit has what it reads"
+    ):
         lowered(device, text)
 
 
