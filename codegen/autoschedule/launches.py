@@ -17,7 +17,7 @@ from ...dsl.syntax import all_lines, tensors_of
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
-from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks
+from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks, sums_apart
 from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
 from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches
@@ -208,7 +208,7 @@ def launches_of(
     kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner, alone = _intermediates(op), [x for x in lines if _has_own_launch(device, x)]
-    kept &= inner | joined_outputs(op, alone)
+    kept = kept & (inner | joined_outputs(op, alone)) - sums_apart(op, alone)
     groups = _planned(without_second_names(op), kept, apart & inner, staged & inner, lines, device)
     every = tuple(all_lines(lines))
     check_blocks(op, alone, every, groups, device.memories[0].name)

@@ -2,6 +2,8 @@
 
 keep T in <outermost memory>:     T is computed by a launch of its own, which the block schedules
 inline T                          T is computed by its readers
+
+ELSEWHERE  `keep T in register` stands outside the block of what reads T, so that the launch of T stores it for that one.
 """
 
 from __future__ import annotations
@@ -47,17 +49,23 @@ def shared_by_blocks(own: Sequence[syntax.Keep], groups: Groups) -> frozenset[st
 
 
 def joined_outputs(op: Op, own: Sequence[syntax.Keep]) -> frozenset[str]:
-    """Outputs that a line may keep in the launch of their readers: those of which no reader has a block of its own, but for the
-    block in which the line stands. Elsewhere it keeps the accumulator."""
+    """Outputs that a line may keep in the launch of their readers (ELSEWHERE)."""
+    return frozenset(t for t in shared_outputs(op) if not _read_elsewhere(op, own, t))
+
+
+def sums_apart(op: Op, own: Sequence[syntax.Keep]) -> frozenset[str]:
+    """Reductions without a name of their own, whose readers are ELSEWHERE: a line keeps the accumulator."""
+    sums = {s.target for s in op.statements if s.reduction is not None and "." in s.target}
+    return frozenset(t for t in sums if _read_elsewhere(op, own, t))
+
+
+def _read_elsewhere(op: Op, own: Sequence[syntax.Keep], tensor: str) -> bool:
+    """ELSEWHERE: whether a reader has a block of its own, which is not the block in which a line keeps the tensor."""
     said = {t: x for x in own for y in syntax.all_lines(x.block or ()) if isinstance(y, syntax.Keep) for t in y.tensors}
-    found: set[str] = set()
     blocks = {t for x in own for t in x.tensors}
-    for t in shared_outputs(op):
-        names = {s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}}
-        readers = {name if name in blocks else name.partition(".")[0] for name in names}  # a sum without a name is its target's
-        if not any(readers.intersection(x.tensors) for x in own if said.get(t) is not x):
-            found.add(t)
-    return frozenset(found)
+    names = {s.target for s in op.statements if tensor in {ld.tensor for ld in loads(s.value)}}
+    readers = {name if name in blocks else name.partition(".")[0] for name in names}  # a sum without a name is its target's
+    return any(readers.intersection(x.tensors) for x in own if said.get(tensor) is not x)
 
 
 def _one_launch(
