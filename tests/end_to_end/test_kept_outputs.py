@@ -51,6 +51,11 @@ op finished[M, N](X: f32[M, N]) -> (t: f32[M], Y: f32[M, N], l: f32[M]):
     t[i] = sum(j) X[i, j]
     Y[i, j] = X[i, j] / t[i]
     l[i] = t[i] + log(abs(t[i]) + 1)
+op logged[M, N](X: f32[M, N]) -> (Y: f32[M, N], lse: f32[M]):
+    m[i] = max(j) X[i, j]
+    l[i] = sum(j) exp(X[i, j] - m[i])
+    Y[i, j] = exp(X[i, j] - m[i]) / l[i]
+    lse[i] = m[i] + log(l[i])
 op shifted[M, N](X: f32[M, N]) -> (C: f32[M, N], D: f32[M, N]):
     C[y, x] = X[y, x] * 2.0
     D[y, x] = C[y, x - 1 else 0]
@@ -83,7 +88,7 @@ schedule as_before for layers:
     tile k: 8
     compute
 """
-ROWS = {"normalised": 1, "probabilities": 1, "gradients": 2, "summed": 1, "optimised": 1}
+ROWS = {"normalised": 1, "probabilities": 1, "gradients": 2, "summed": 1, "optimised": 1, "finished": 1, "logged": 1}
 DEVICES = ("sm_80", "gfx942", "cpu:avx2")
 
 
@@ -121,7 +126,7 @@ def test_products_that_read_rows_are_apart() -> None:
     assert "mma" in made.schedule
 
 
-FED = ["normalised", "added", "gradients", "optimised", "finished", "shifted", "multiplied", "chained"]
+FED = ["normalised", "added", "gradients", "optimised", "finished", "logged", "shifted", "multiplied", "chained"]
 
 
 @pytest.mark.parametrize("name", FED)

@@ -267,8 +267,9 @@ def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, .
     """FUSED, of rows of this shape."""
     of_rows = [s.target for s in op.statements if s.indices == rows and s.target in inner]
     reads = {s.target: {ld.tensor for ld in loads(s.value)} for s in op.statements}
-    # What is computed of values of a row, without a reduction, rides along with the last of them.
+    # What is computed of values of a row, without a reduction, rides along with the last of them, but for outputs.
     rides = {(s.target, _last(of_rows, reads[s.target])) for s in op.statements if s.indices == rows and s.reduction is None}
+    rides = {(x, t) for x, t in rides if t is not None and op.tensor(t).role == "intermediate"}
     kept = frozenset(t for t in of_rows if any(t in read and (x, t) not in rides for x, read in reads.items()))
     while kept:
         try:
@@ -294,7 +295,8 @@ def _is_of_rows(w: Computation, rows: tuple[str, ...], along: Set[str], kept: Se
     tiles of them reuse what they read, rows do not."""
     if w.reduction is not None and (len(reused_indices(w)) > 1 or (w.reduction.kind in ARGUMENTS and kept & {*w.targets})):
         return False
-    if {*w.all_indices} - {*rows} != along or not {*rows} <= {*w.indices} or (kept & {*w.targets} and w.indices != rows):
+    beyond, finish = {*w.all_indices} - {*rows}, w.reduction is None and w.indices == rows
+    if (beyond != along and not finish) or not {*rows} <= {*w.indices} or (kept & {*w.targets} and w.indices != rows):
         return False
     read = (ld for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor in kept)
     return all(tuple(map(plain_index, ld.indices)) == rows for ld in read)
