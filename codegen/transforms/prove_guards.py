@@ -79,7 +79,9 @@ def _prove_value(value: Value, facts: Assumptions, failed: Failed) -> Value:
             if _have_failed(v.conds, failed):
                 return _prove_value(v.otherwise, facts, failed)
             conds = tuple([c for c in v.conds if not always(c, facts)])
-            inner, other = _prove_value(v.value, facts.also(*conds), failed), _prove_value(v.otherwise, facts, failed)
+            # Vectors evaluate the value `anywhere`, so what guards a read in it holds by itself.
+            inner = _prove_value(v.value, facts if v.anywhere else facts.also(*conds), failed)
+            other = _prove_value(v.otherwise, facts, failed)
             if not conds or (isinstance(inner, Const) and inner == other):
                 return inner
             same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
