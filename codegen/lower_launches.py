@@ -148,8 +148,7 @@ def _reachable(ctx: LoweringContext, tensor: str, w: Computation) -> None:
     if any(b.name == tensor for b in ctx.buffers):
         return
     extents: dict[str, Expr] = dict(w.extents)
-    out = next((o.indices for o in w.outputs if o.tensor == tensor), w.indices)
-    shape = ctx.shapes.get(tensor) or tuple(extents[i] for i in out)
+    shape = ctx.shapes.get(tensor) or tuple(extents[i] for i in w.subscripts_of(tensor))
     ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
 
 

@@ -32,7 +32,7 @@ from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines
 from .cpu.precompute_operands import factors_of_moved, precomputed_operands
 from .gpu.materialised_operands import finished_operands, materialised_operands
-from .gpu.one_pass_choice import apart_launch, compared, rank_pass
+from .gpu.one_pass_choice import apart_launches, compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
@@ -41,7 +41,7 @@ from .made_in_tile.find_pairs import factors_of_products, read_beyond
 from .made_in_tile.operands_apart import OperandsApart, operands_apart
 from .one_pass.chains import chains_of, operands_of_chains, together_in_launch
 from .one_pass.kept_intermediates import kept_intermediates
-from .rank import extents_at, sample_sizes
+from .rank import sample_sizes
 from .siblings.choice import siblings_joined
 
 
@@ -143,12 +143,13 @@ def _faster_joined(
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
-    statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
+    joined = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
     machine = block_machine(device)
-    if statistics and machine is not None:
-        statistics |= repeated_values(op, machine, statistics)
-    made = materialise_operands(op, device) - _operands_apart(op, device, lines)
-    return (statistics or made | elementwise_outputs(op)) - own.keys()
+    if joined and machine is not None:
+        joined |= repeated_values(op, machine, joined)
+    if not joined:
+        joined = materialise_operands(op, device) - _operands_apart(op, device, lines) | elementwise_outputs(op)
+    return joined - own.keys()
 
 
 def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
@@ -162,13 +163,10 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     ranked = rank_pass(ctx, together) if together is not None else None
     if together is None or ranked is None:
         return False
-    apart, judged = [], [sizes for sizes, _ in sample_sizes(ctx, together)]
-    for computations, _ in launches_of(op, device, (), _joined_apart(op, device, ())):
-        own = context_of(op, device)
-        launch = apart_launch(own, computations, extents_at(own, computations, judged))
-        if launch is None:
-            return False
-        apart.append(launch)
+    launches = (g for g, _ in launches_of(op, device, (), _joined_apart(op, device, ())))
+    apart = apart_launches(launches, lambda: context_of(op, device), [sizes for sizes, _ in sample_sizes(ctx, together)])
+    if apart is None:
+        return False
     report = compared(ranked, op.name, apart)
     ctx.alternatives.append(report)
     return report.candidates[0].nest.startswith("one pass")

@@ -31,7 +31,6 @@ from .intermediates.readers import (
     reads_of,
     reads_own_element,
     stored_by_others,
-    subscripts_of,
     view_form,
 )
 from .intermediates.rims import has_rim
@@ -226,7 +225,7 @@ def _keep_pointwise(low: Lowering, focus: Focus, keep: Keep, w: Computation) -> 
     if isinstance(w.name, KeptResult) and memory == memory_of(ctx, focus, w.name):
         raise HeldTwice(f"`{keep.names[0]}` is in `{memory}` already", keep.span, help="leave one of the two lines out")
     ctx.dtypes[held] = ctx.dtypes[w.name]
-    at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
+    at = tuple(as_expr(Var(i)) for i in w.subscripts_of(w.name))
     first = replace(w, name=held)
     last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, keep, ctx.dtypes[w.name]))
     computations = tuple(x for v in focus.computations for x in ((first, last) if v is w else (v,)))

@@ -16,7 +16,7 @@ from ...dsl.errors.schedule import LateInline, NotComputed
 from ...dsl.op import Op
 from ...dsl.values import Load, loads
 from .computations import Computation
-from .group_launches import shared_outputs
+from .group_launches import shared_outputs, statements_reading
 
 Groups = Sequence[Sequence[Computation]]
 
@@ -63,7 +63,7 @@ def _read_elsewhere(op: Op, own: Sequence[syntax.Keep], tensor: str) -> bool:
     """ELSEWHERE: whether a reader has a block of its own, which is not the block in which a line keeps the tensor."""
     said = {t: x for x in own for y in syntax.all_lines(x.block or ()) if isinstance(y, syntax.Keep) for t in y.tensors}
     blocks = {t for x in own for t in x.tensors}
-    names = {s.target for s in op.statements if tensor in {ld.tensor for ld in loads(s.value)}}
+    names = {s.target for s in statements_reading(op, tensor)}
     readers = {name if name in blocks else name.partition(".")[0] for name in names}  # a sum without a name is its target's
     return any(readers.intersection(x.tensors) for x in own if said.get(tensor) is not x)
 

@@ -106,11 +106,13 @@ class Computation:
         names = [*self.reduced, *self.indices]
         return [i for i in order if i in names] + [i for i in names if i not in order]
 
+    def subscripts_of(self, tensor: str) -> tuple[str, ...]:
+        """The indices that a target has for its axes; components of fused indices by their own names."""
+        return next((o.indices for o in self.outputs if o.tensor == tensor), self.subscripts or self.indices)
+
     def stored_indices(self, tensor: str) -> tuple[str, ...]:
-        """The indices of what it makes of a tensor, one for each axis, fused ones once."""
-        output = next((o for o in self.outputs if o.tensor == tensor), None)
-        own = output.indices if output is not None else self.subscripts or self.indices
-        return tuple(dict.fromkeys(self.alias.get(i, i) for i in own))
+        """The same, fused ones once."""
+        return tuple(dict.fromkeys(self.alias.get(i, i) for i in self.subscripts_of(tensor)))
 
     @cached_property
     def reads(self) -> frozenset[str]:

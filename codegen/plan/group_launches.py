@@ -53,13 +53,16 @@ def shared_outputs(op: Op) -> frozenset[str]:
     """
     found: set[str] = set()
     for t in op.outputs:
-        own = next((s for s in op.statements if s.target == t.name), None)
-        readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]
+        own, readers = next((s for s in op.statements if s.target == t.name), None), statements_reading(op, t.name)
         if own is None or not readers:
             continue
         if not _is_reduced(op, own) or all(_is_row_of(s, t.name, own.indices) for s in readers):
             found.add(t.name)
     return frozenset(found)
+
+
+def statements_reading(op: Op, tensor: str) -> list[Statement]:
+    return [s for s in op.statements if tensor in {ld.tensor for ld in loads(s.value)}]
 
 
 def _is_reduced(op: Op, own: Statement) -> bool:
@@ -75,10 +78,12 @@ def elementwise_outputs(op: Op) -> frozenset[str]:
     pointwise = {s.target: s for s in op.statements if not _is_reduced(op, s) and not _is_transposed(s)}
     found: set[str] = set()
     for t in op.outputs:
-        readers = [s for s in op.statements if t.name in {ld.tensor for ld in loads(s.value)}]
-        own = pointwise.get(t.name)
-        if own is not None and readers and all(s.target in pointwise and s.indices == own.indices for s in readers):
-            found |= {t.name} if all(_is_row_of(s, t.name, own.indices) for s in readers) else set()
+        own, readers = pointwise.get(t.name), statements_reading(op, t.name)
+        if own is None or not readers:
+            continue
+        at = own.indices
+        if all(s.target in pointwise and s.indices == at and _is_row_of(s, t.name, at) for s in readers):
+            found.add(t.name)
     return frozenset(found)
 
 

@@ -15,7 +15,7 @@ from ....dsl.index.expr import Expr
 from ....dsl.op import Op, Statement
 from ....dsl.values import Apply, Value, loads, walk
 from ...plan.computations import plain_index
-from ...plan.group_launches import shared_outputs
+from ...plan.group_launches import shared_outputs, statements_reading
 
 _CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}
 _CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
@@ -40,7 +40,7 @@ def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[
     for s in op.statements:
         if s.target not in inner | outputs or s.reduction is not None or set(s.indices) != every:
             continue
-        readers = [x for x in op.statements if s.target in {ld.tensor for ld in loads(x.value)}]
+        readers = statements_reading(op, s.target)
         reads = [ld for x in readers for ld in loads(x.value) if ld.tensor == s.target]
         of_rows = all(i in every for x in readers for i, _ in x.ranges)
         once = (s.target in outputs and of_rows) or (s.target in inner and len(reads) > 1 and is_expensive(s.value))

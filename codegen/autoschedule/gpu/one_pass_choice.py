@@ -8,7 +8,7 @@ MANY_ROWS   an open number of rows is more than an instruction has, or never is:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..rank import (
     best_candidates,
     candidates_of,
     every_candidate,
+    extents_at,
     mean_slowdown,
     rank_candidates,
     rank_nest,
@@ -92,6 +93,20 @@ def apart_launch(ctx: LoweringContext, computations: tuple[Computation, ...], at
     """None where no candidate is made for the launch. `at`: the sizes that the pass is judged at."""
     found = rank_candidates(ctx, computations, at=at)
     return chosen_launch(computations[-1].targets[0], found) if found else None
+
+
+def apart_launches(
+    launches: Iterable[tuple[Computation, ...]], new: Callable[[], LoweringContext], judged: list[dict[str, int]]
+) -> list[ChosenLaunch] | None:
+    """Each by itself, in a context of its own; None where no candidate is made for one of them."""
+    out = []
+    for computations in launches:
+        ctx = new()
+        launch = apart_launch(ctx, computations, extents_at(ctx, computations, judged))
+        if launch is None:
+            return None
+        out.append(launch)
+    return out
 
 
 def compared(ranked: RankedCandidates, launch: str, apart: Sequence[ChosenLaunch]) -> LaunchReport:

@@ -14,10 +14,10 @@ from ....dsl.device import Device
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..gpu.computed_operands import is_window_factor
-from ..gpu.one_pass_choice import apart_launch, chosen_launch, side_by_side
+from ..gpu.one_pass_choice import apart_launches, chosen_launch, side_by_side
 from ..machine_model import block_machine
 from ..one_pass.find_pass import product_of_product
-from ..rank import extents_at, rank_candidates, sample_sizes
+from ..rank import rank_candidates, sample_sizes
 from ..report import LaunchReport
 from .find_pairs import Pair, pair_of
 from .find_products import product_pair_of
@@ -92,13 +92,9 @@ def _beside_apart(pair: Pair, changed: Launches, new: Callable[[], LoweringConte
     if not ranked:
         return None
     judged = [sizes for sizes, _ in sample_sizes(own, together)]
-    apart = []
-    for g in changed:
-        ctx = new()
-        launch = apart_launch(ctx, g, extents_at(ctx, g, judged))
-        if launch is None:
-            return None
-        apart.append(launch)
+    apart = apart_launches(changed, new, judged)
+    if apart is None:
+        return None
     made = chosen_launch(pair.reader.targets[0], ranked)
     way = f"{pair.tensor} made in each tile: 1 launch"
     name = f"apart: {len(apart)} launches" if len(apart) > 1 else f"{pair.tensor} inlined: 1 launch"

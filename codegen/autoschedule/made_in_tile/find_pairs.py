@@ -99,7 +99,7 @@ def pair_of(computations: tuple[Computation, ...]) -> MadePair | None:
         return None
     tensor = producer.targets[0]
     reads = [ld for ld in loads(reader.value) if ld.tensor == tensor]
-    own = next((o.indices for o in producer.outputs), producer.subscripts or producer.indices)
+    own = producer.subscripts_of(tensor)
     after = any(ld.tensor == tensor for o in reader.outputs for ld in loads(o.value))
     if not reads or after or not (is_window(producer) and is_window(reader)) or set(own) != set(producer.indices):
         return None

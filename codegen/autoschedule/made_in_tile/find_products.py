@@ -50,7 +50,7 @@ def product_pair_of(computations: tuple[Computation, ...]) -> ProductPair | None
     if len(first.targets) != 1:
         return None
     tensor = first.targets[0]
-    own = next((o.indices for o in first.outputs), first.subscripts or first.indices)
+    own = first.subscripts_of(tensor)
     read = [ld for ld in loads(second.value) if ld.tensor == tensor]
     after = any(ld.tensor == tensor for o in second.outputs for ld in loads(o.value))
     if len(read) != 1 or after or set(own) != set(first.indices):

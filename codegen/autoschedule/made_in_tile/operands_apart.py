@@ -21,8 +21,8 @@ from ...plan.computations import Computation
 from ...plan.group_launches import CircularLaunches, group_launches, group_launches_keeping
 from ..gpu.computed_operands import operand_computations
 from ..gpu.cost import in_turn
-from ..gpu.one_pass_choice import ChosenLaunch, apart_launch, chosen_launch, side_by_side
-from ..rank import RankedCandidates, best_candidates, extents_at, rank_candidates, sample_sizes
+from ..gpu.one_pass_choice import ChosenLaunch, apart_launches, chosen_launch, side_by_side
+from ..rank import RankedCandidates, best_candidates, rank_candidates, sample_sizes
 from ..report import LaunchReport
 
 # times: as long as the product that computes its operands, that launches apart are predicted to take at most [measured:
@@ -64,14 +64,8 @@ def _compared(
     except CircularLaunches:
         return None
     launches = [g for g in every if g[-1].name == name or any(t in factors for w in g for t in w.targets)]
-    judged, apart = [sizes for sizes, _ in sample_sizes(own, together)], []
-    for g in launches:
-        ctx = new()
-        launch = apart_launch(ctx, g, extents_at(ctx, g, judged))
-        if launch is None:
-            return None
-        apart.append(launch)
-    if not ranked:
+    apart = apart_launches(launches, new, [sizes for sizes, _ in sample_sizes(own, together)]) if ranked else None
+    if apart is None:
         return None
     way = f"{', '.join(sorted(factors))} computed in each tile: 1 launch"
     report = side_by_side({way: _with_waits(name, ranked)}, f"apart: {len(apart)} launches", apart, 1 / CLEARLY)

@@ -99,7 +99,7 @@ def product_of_product(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     (key,), (tensor,) = second.reduced, first.targets
     rows = tuple(i for i in first.indices if i != key)
-    own = first.outputs[0].indices if first.outputs else first.subscripts or first.indices
+    own = first.subscripts_of(tensor)
     alone = reads_in_terms_alone(second, tensor, own)
     if not alone or key not in first.indices or not rows or not set(rows) < set(second.indices):
         return None

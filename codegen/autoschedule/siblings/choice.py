@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from ....dsl.op import Op
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
-from ..gpu.one_pass_choice import ChosenLaunch, chosen_launch, side_by_side
-from ..rank import rank_candidates, sample_sizes
+from ..gpu.one_pass_choice import apart_launch, side_by_side
+from ..rank import sample_sizes
 from ..report import LaunchReport
 from .find_siblings import mergeable_results, siblings_of
 
@@ -46,13 +46,8 @@ def _beside(
     if siblings_of(together) is None:
         return None
     at = sample_sizes(ctx, together)
-    found = [_chosen(ctx, x, at) for x in (together, *apart)]
+    found = [apart_launch(ctx, x, at) for x in (together, *apart)]
     if any(x is None for x in found):
         return None
     one, *several = (x for x in found if x is not None)
     return side_by_side({_SIBLINGS: one}, f"apart: {len(several)} launches", several, 1)
-
-
-def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], at) -> ChosenLaunch | None:
-    found = rank_candidates(ctx, computations, at=at)
-    return chosen_launch(computations[-1].targets[0], found) if found else None

@@ -31,7 +31,7 @@ from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View, or_state_bound
-from .readers import check_own_elements, focus_with_copy, reads_of, subscripts_of, view_form
+from .readers import check_own_elements, focus_with_copy, reads_of, view_form
 from .rims import check_one_nest, growing_distance, has_rim, in_own_names, value_outside, with_else_values
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _axis(low: Lowering, others: Focus, index: str, tensor: str, memory: str, no
 def _check_distances(low: Lowering, others: Focus, index: RimIndex, tensor: str, node: Keep | Move) -> None:
     """Raises UnboundedTile where no tile helps, since readers read further and further apart."""
     own = next(w for w in low.computations if tensor in w.targets)
-    axis = subscripts_of(own, tensor).index(index.of)
+    axis = own.subscripts_of(tensor).index(index.of)
     names = {i: i.of if isinstance(i, RimIndex) else i for w in others.computations for i in w.indices}
     told = {Var(i): as_expr(Var(name)) for i, name in names.items()}
     subscripts = [ld.indices[axis].subs(told) for ld in reads_of(others.computations, tensor)]
@@ -183,7 +183,7 @@ def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: 
     ctx = low.ctx
     assert node.block is not None
     check_own_elements(focus, node, name, w)
-    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in subscripts_of(w, name)))
+    indices = w.stored_indices(name)
     depth = tuple(len(focus.ranges[i].steps) for i in indices)
     owner = owner_tree(low, node.block, w)
     view = View(ctx.fresh(buffer_name(name)), "path", indices, depth=depth, owner=owner, zero_padded=False)

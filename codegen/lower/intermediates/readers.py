@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
-from ...ir.schedule_tree import Keep, Materialise, Move, Node, Tile, chain
+from ...ir.schedule_tree import Keep, Materialise, Node, Tile, chain
 from ...plan.computations import Computation, plain_index
 from ...plan.derived_names import StoredCopy, tensor_of
 from ..lowering_context import LoweringContext
@@ -35,14 +34,9 @@ def reads_of(computations: Iterable[Computation], tensor: str) -> list[Load]:
     return [ld for v in values for ld in loads(v) if ld.tensor == tensor]
 
 
-def subscripts_of(w: Computation, tensor: str) -> tuple[str, ...]:
-    """The indices that a computation's target has for its axes; components of fused indices by their own names."""
-    return next((o.indices for o in w.outputs if o.tensor == tensor), w.subscripts or w.indices)
-
-
 def reads_own_element(w: Computation, load: Load) -> bool:
     """Does the load read the very element that the work makes with the same indices?"""
-    return load.otherwise is None and tuple(map(plain_index, load.indices)) == subscripts_of(w, load.tensor)
+    return load.otherwise is None and tuple(map(plain_index, load.indices)) == w.subscripts_of(load.tensor)
 
 
 def check_own_elements(focus: Focus, keep: Materialise, tensor: str, w: Computation) -> None:
@@ -89,7 +83,7 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, be
     ctx = low.ctx
     if not is_read_elsewhere(low, focus, tensor) and not low.read_afterwards(focus, tensor, below):
         return focus
-    copy, own = StoredCopy(tensor), subscripts_of(w, tensor)
+    copy, own = StoredCopy(tensor), w.subscripts_of(tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
     output = next((o for o in w.outputs if o.tensor == tensor and o.atomic is None), None)
     if output is not None and any(i in w.reduced for i, _, _ in focus.loops):  # the last iteration writes both
@@ -165,14 +159,6 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
-                move = next((x for x in node.path() if isinstance(x, Move) and t in x.tensors and x.block is not None), None)
-                if move is not None and index in v.indices:
-                    raise CannotMeet(
-                        f"`{then}` reads `{first}` beyond the tiles of `{index}`, and a `move` computes what one tile has",
-                        move.span,
-                        labels=[Label(span, f"a {level} has tiles of its own, and none waits for another")] if span else [],
-                        help=f"write `keep {t} in {move.memory}:` in place of it: that computes the rim as well",
-                    )
                 way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
                 keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and not x.has_block), None)
                 if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):
@@ -213,7 +199,7 @@ def reads_beyond_tile(first: Computation, second: Computation, i: str) -> bool:
     for ld in (ld for t in first.targets for ld in reads_of((second,), t)):
         if i in first.reduced:
             return True
-        here: Iterable[tuple[str, Expr]] = zip(subscripts_of(first, ld.tensor), ld.indices, strict=True)
+        here: Iterable[tuple[str, Expr]] = zip(first.subscripts_of(ld.tensor), ld.indices, strict=True)
         if any(first.alias.get(c, c) == i and plain_index(e) != c for c, e in here):
             return True
     return False

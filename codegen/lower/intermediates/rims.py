@@ -26,7 +26,7 @@ from ...plan.derived_names import RimIndex
 from ..addressing import zero_of
 from ..spec import Focus, Range
 from ..tiling.tile_ranges import ranges_along
-from .readers import is_read_elsewhere, reads_of, subscripts_of
+from .readers import is_read_elsewhere, reads_of
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -45,7 +45,7 @@ def with_rims(low: Lowering, focus: Focus, tile: Tile) -> Focus:
         target, others = w.targets[0], w.targets[1:]
         if others or target not in making or w.alias or not _makes(making[target], w):
             continue
-        own = subscripts_of(w, target)
+        own = w.subscripts_of(target)
         beyond: set[str] = set()
         for load in reads_of((x for x in focus.computations if x is not w), target):
             for i, e in zip(own, load.indices, strict=True):
@@ -133,7 +133,7 @@ def with_else_values(value: Value, tensors: Collection[str], indices: frozenset[
 def value_outside(readers: Focus, w: Computation) -> Const | None:
     """FILLED: what all readers read where a rim is outside of the tensor, zero where none reads it there. None where they
     do not agree, or read other elements than their own along axes without a rim."""
-    own, read = subscripts_of(w, w.targets[0]), reads_of(readers.computations, w.targets[0])
+    own, read = w.subscripts_of(w.targets[0]), reads_of(readers.computations, w.targets[0])
     if any(plain_index(e) != i for ld in read for i, e in zip(own, ld.indices, strict=True) if not isinstance(i, RimIndex)):
         return None
     first, *others = {ld.otherwise for ld in read if ld.otherwise is not None} or {zero_of(read[0].dtype)}
@@ -157,7 +157,7 @@ def _read_ranges(
     """The hull of what is read along each `RimIndex`, where it is known: not so where indices of readers are not tiled yet."""
     now, found = dict(ranges), {}
     for w in reversed(focus.computations):  # what a rim is made of has a rim around that
-        rims = [(n, i) for n, i in enumerate(subscripts_of(w, w.targets[0])) if isinstance(i, RimIndex)]
+        rims = [(n, i) for n, i in enumerate(w.subscripts_of(w.targets[0])) if isinstance(i, RimIndex)]
         loads = reads_of((x for x in focus.computations if x is not w), w.targets[0]) if rims else []
         if rims and not loads:
             raise _apart(w.targets[0])

@@ -112,21 +112,6 @@ def _reads(low: Lowering, computation: Computation) -> set[str]:
 
 def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
     """ORIENTED, IN_ORDER: of computations by name, how their instruction computes them."""
-    for x, maker, made, w, ways in _products_of_products(low, tree):
-        elsewhere = _in_memories(low, x.below)
-        pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
-        if not pairs and elsewhere and _has_statistics(low, maker):
-            pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
-        if pairs:
-            a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
-            return {maker.name: a, w.name: b}
-    return {}
-
-
-def _products_of_products(
-    low: Lowering, tree: Node
-) -> Iterator[tuple[Keep, Computation, list[InstrMatch], Computation, list[InstrMatch]]]:
-    """Lines whose block computes something in registers; that, and another product of the launch; how instructions do both."""
     innermost = low.ctx.device.memories[-1].name
     for x in tree.path():
         if not isinstance(x, Keep) or x.block is None or not low.ctx.register(x.memory or innermost):
@@ -136,15 +121,14 @@ def _products_of_products(
             continue
         made = _ways(low, x.block.leaf, maker)
         for w in (w for w in low.computations if w is not maker and w.reduction is not None):
-            yield x, maker, made, w, _ways(low, x.below.leaf, w)
-
-
-def _is_made_of(maker: Computation, v: Value, through: Mapping[str, Computation]) -> bool:
-    """Seen through pointwise computations."""
-    return any(
-        ld.tensor in maker.targets or (ld.tensor in through and _is_made_of(maker, through[ld.tensor].value, through))
-        for ld in loads(v)
-    )
+            ways, elsewhere = _ways(low, x.below.leaf, w), _in_memories(low, x.below)
+            pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
+            if not pairs and elsewhere and _has_statistics(low, maker):
+                pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
+            if pairs:
+                a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
+                return {maker.name: a, w.name: b}
+    return {}
 
 
 def _has_statistics(low: Lowering, maker: Computation) -> bool:
@@ -182,13 +166,18 @@ def passing_pairs(
     """
     pointwise = {t: w for w in computations if w.reduction is None for t in w.targets}
 
+    def reads(v: Value, through: Mapping[str, Computation]) -> bool:
+        return any(
+            ld.tensor in maker.targets or (ld.tensor in through and reads(through[ld.tensor].value, through)) for ld in loads(v)
+        )
+
     def fitting(ordered: bool) -> Iterator[tuple[InstrMatch, InstrMatch]]:
         through = {t: w for t, w in pointwise.items() if not ordered or elsewhere.isdisjoint(w.names)}
         for a, b in product(made, ways):
             target = a.instr.statement.target
             if not register(a.instr.operand(target).memory):
                 continue
-            held, read = fragment_map(a, target), [name for name, value in b.operands if _is_made_of(maker, value, through)]
+            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value, through)]
             read = [name for name in read if register(b.instr.operand(name).memory)]
             if not ordered and any(is_read_as_it_lies(held, fragment_map(b, name)) for name in read):
                 yield a, b

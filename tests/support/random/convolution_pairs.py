@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from .window_products import RESIZED, image_read
+
 ACTIVATIONS = ("{}", "relu({})", "{} + v[k]", "relu({} + v[k])", "max({}, -1.0)")
 
 
@@ -14,10 +16,9 @@ def convolution_pair(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16", "
     dtype, stride, last = rng.choice(dtypes), rng.choice((1, 1, 2)), rng.random() < 0.8
     (h, w), (y, x) = rng.choice(((3, 3), (3, 3), (2, 3), (1, 1))), rng.choice(((3, 3), (3, 3), (1, 3), (2, 1), (1, 1)))
     up, left, above, before = (rng.randint(0, n - 1) for n in (h, w, y, x))
-    times, beyond = f"{stride}*" if stride > 1 else "", rng.choice(("0", "0", "0", "2", "(-1)"))
-    pixels, image = f"{times}p + r - {up}, {times}q + s - {left}", "N, H, W, C" if last else "N, C, H, W"
+    beyond = rng.choice(("0", "0", "0", "2", "(-1)"))
+    image, read = image_read(stride, up, left, last)
     near = f"p + a - {above}, q + b - {before}" if (y, x) != (1, 1) else "p, q"
-    read = f"f32(I[n, {pixels}, c else 0])" if last else f"f32(I[n, c, {pixels} else 0])"
     padded = "" if near == "p, q" else f" else {beyond}"
     made = f"f32(D[n, {near}, k{padded}])" if last else f"f32(D[n, k, {near}{padded}])"
     f = rng.choice(("r, s, c, k", "r, s, c, k", "k, r, s, c"))
@@ -28,7 +29,7 @@ def convolution_pair(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16", "
     pixel, out = ("n, p: P, q: Q, k", "n, p, q, o") if last else ("n, k, p: P, q: Q", "n, o, p, q")
     return (
         f"op f[N, H, W, C, K, O](I: {dtype}[{image}], F: {dtype}[{shapes[0]}], G: {dtype}[{shapes[1]}], v: f32[K])"
-        f" -> (Y: {dtype}[{out.upper()}]) where P = (H + {stride - 1}) / {stride}, Q = (W + {stride - 1}) / {stride}:\n"
+        f" -> (Y: {dtype}[{out.upper()}]) where {RESIZED.format(stride - 1, stride)}:\n"
         f"    D[{pixel}] = {dtype}({term})\n"
         f"    Y[{out}] = {dtype}(sum(a, b, k) {made} * f32(G[{g}]))\n"
     )

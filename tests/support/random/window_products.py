@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
+# of results of windows at each `stride`-th pixel: with `stride` - 1, and `stride`
+RESIZED = "P = (H + {0}) / {1}, Q = (W + {0}) / {1}"
 ACTIVATIONS = ("{}", "max({}, 0.0)", "{} + v[c]", "silu({} + v[c])", "sigmoid({})")
 
 
@@ -15,9 +17,7 @@ def window_product(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16", "f3
     h, w = rng.choice(((3, 3), (3, 3), (2, 3), (1, 5), (1, 1)))
     up, left = rng.randint(0, h - 1), rng.randint(0, w - 1)
     last = rng.random() < 0.6  # channels last
-    times = f"{stride}*" if stride > 1 else ""
-    pixels, image = f"{times}p + r - {up}, {times}q + s - {left}", "N, H, W, C" if last else "N, C, H, W"
-    read = f"f32(I[n, {pixels}, c else 0])" if last else f"f32(I[n, c, {pixels} else 0])"
+    image, read = image_read(stride, up, left, last)
     weights = rng.choice(("F[r, s, c]", "F[r, s, c]", "F[c, r, s]"))
     shape = {"F[r, s, c]": f"{h}, {w}, C", "F[c, r, s]": f"C, {h}, {w}"}[weights]
     pooled = rng.random() < 0.2
@@ -31,10 +31,17 @@ def window_product(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16", "f3
     out = "n, p, q, o" if last else "n, o, p, q"
     return (
         f"op f[N, H, W, C, O](I: {dtype}[{image}], F: {dtype}[{shape}], G: {dtype}[{g.upper()}], v: f32[C])"
-        f" -> (Y: {dtype}[{out.upper()}]) where P = (H + {stride - 1}) / {stride}, Q = (W + {stride - 1}) / {stride}:\n"
+        f" -> (Y: {dtype}[{out.upper()}]) where {RESIZED.format(stride - 1, stride)}:\n"
         f"    D[{pixel.replace('p', 'p: P').replace('q', 'q: Q')}] = {f'{dtype}({made})' if stored else made}\n"
         f"    Y[{out}] = {dtype}(sum(c) f32({factor}) * f32(G[{g}]))\n"
     )
+
+
+def image_read(stride: int, up: int, left: int, last: bool) -> tuple[str, str]:
+    """The axes of an image, and how a window reads it, zero outside. `last`: channels are."""
+    times = f"{stride}*" if stride > 1 else ""
+    pixels = f"{times}p + r - {up}, {times}q + s - {left}"
+    return ("N, H, W, C", f"f32(I[n, {pixels}, c else 0])") if last else ("N, C, H, W", f"f32(I[n, c, {pixels} else 0])")
 
 
 def sizes_of_windows(seed: int) -> Iterator[dict[str, int]]:

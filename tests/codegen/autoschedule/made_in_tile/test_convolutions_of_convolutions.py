@@ -11,19 +11,14 @@ from andiron.codegen.autoschedule.made_in_tile import block_products, choose
 from andiron.codegen.autoschedule.made_in_tile.block_products import ProductsTemplate
 from andiron.codegen.autoschedule.made_in_tile.find_products import product_pair_of
 from andiron.codegen.autoschedule.rank import RankedCandidates, lines_of, rank_candidates
-from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements
-from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify import check_once
 from andiron.dsl import syntax
 from andiron.dsl.module import loads
-from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
-from andiron.runtime.check_results import check
-from andiron.runtime.compile import compile
 
-from ....support.library.cases import poisoned
+from ....support.programs.made_in_tile import check_counted_once, check_fed_back, checked, compiled
 from ....support.random.convolution_pairs import convolution_pair, sizes_of_convolutions
 from ....support.random.counts import case_count, first_seed
 from ....support.rotation import rotated
@@ -42,31 +37,11 @@ LAYER = {"N": 32, "H": 112, "W": 112, "C": 16, "K": 16, "O": 16}
 SMALL = {"N": 1, "H": 9, "W": 17, "C": 16, "K": 19, "O": 9}
 
 
-def compiled(text: str, device: str, sizes: dict[str, int]):
-    module = loads(text)
-    (op,) = module.ops.values()
-    schedule = next(iter(module.schedules.values()), None)
-    return compile_program(module, specialise(op, sizes), schedule, module.device(device))
-
-
 def ranked(text: str, device: str, sizes: dict[str, int]) -> list[RankedCandidates]:
     """Those of one launch, by the nests of products alone."""
     op, machine = specialise(loads(text).ops["f"], sizes), loads(text).device(device)
     ((launch, _),) = launches_of(op, machine, (), frozenset({"D"}))
     return [r for r in rank_candidates(context_of(op, machine), launch) if isinstance(r.nest, ProductsTemplate)]
-
-
-def is_right(text: str, schedule: str | None, target: str, sizes: dict[str, int], fixed: dict[str, int]) -> int:
-    """Whether results at these sizes are within the reference's bounds; gives the number of launches."""
-    kernel = compile(text, "f", schedule, target=target, sizes=fixed)
-    op = bind_params(loads(text).ops["f"])
-    rng, known = np.random.default_rng(len(text)), op.all_sizes(sizes)
-    every = [(t, tuple(e.evaluate(known) for e in t.shape)) for t in (*op.inputs, *op.outputs)]
-    arrays = [rng.normal(size=shape).astype(t.dtype.numpy) for t, shape in every[:-1]]
-    out = poisoned(every[-1][1], op.outputs[0].dtype.numpy)
-    kernel(*arrays, out=out)
-    assert check(op, arrays, [out]).ok, (text, sizes, kernel.schedule)
-    return len(kernel.program.launches)
 
 
 @pytest.mark.parametrize(("seed", "device"), rotated(SEEDS, DEVICES))
@@ -75,14 +50,14 @@ def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: py
     monkeypatch.setattr(choose, "CLEARLY", 1e9)  # also where it is predicted to be slower
     text = convolution_pair(seed)
     for n, sizes in enumerate(sizes_of_convolutions(seed)):
-        is_right(text, None, f"emulate:{device}", sizes, {x: size for x, size in sizes.items() if n == 1 or x in "CKO"})
+        checked(text, None, f"emulate:{device}", sizes, {x: size for x, size in sizes.items() if n == 1 or x in "CKO"})
 
 
 @pytest.mark.parametrize(("text", "device"), rotated((TWICE, THEN_POINTS), ("sm_80", "gfx942", "gfx1100")))
 def test_one_launch_is_made_where_it_may_be(text: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    assert is_right(text, None, f"emulate:{device}", SMALL, SMALL) == 1
-    assert is_right(text, None, f"emulate:{device}", SMALL, {x: SMALL[x] for x in "CKO"}) == 1
+    assert len(checked(text, None, f"emulate:{device}", SMALL, SMALL).program.launches) == 1
+    assert len(checked(text, None, f"emulate:{device}", SMALL, {x: SMALL[x] for x in "CKO"}).program.launches) == 1
 
 
 @pytest.mark.parametrize(("text", "seed"), rotated((TWICE, THEN_POINTS), SEEDS[:4]))
@@ -93,7 +68,7 @@ def test_other_sizes_of_its_tiles_are_right(text: str, seed: int) -> None:
     r = found[int(rng.integers(len(found)))]
     lines = lines_of(r, int(rng.choice(np.flatnonzero(np.isfinite(r.seconds[-1])))))
     text += format_node(syntax.ScheduleDecl("s", "f", None, (), None, (), lines))
-    assert is_right(text, "s", "emulate:sm_80", SMALL, SMALL) == 1
+    assert len(checked(text, "s", "emulate:sm_80", SMALL, SMALL).program.launches) == 1
 
 
 @pytest.mark.parametrize("text", [TWICE, THEN_POINTS])
@@ -124,23 +99,13 @@ def test_it_is_apart_where_arithmetic_is_the_bound() -> None:
 @pytest.mark.parametrize("device", ["sm_80", "gfx942"])
 def test_fed_back_it_is_the_same(text: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    first = compiled(text, device, LAYER)
-    again = compiled(text + first.schedule, device, LAYER)
-    assert len(first.program.launches) == 1
-    assert again.schedule == first.schedule
-    assert again.program == first.program
+    assert len(check_fed_back(text, device, LAYER).program.launches) == 1
 
 
 def test_each_point_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements of a rim are computed by several blocks, and each reads its own."""
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    made, op = compiled(TWICE, "sm_80", SMALL), specialise(loads(TWICE).ops["f"], SMALL)
-    assert len(made.program.launches) == 1
-    check_once(made.program, op, {})
-    rng = np.random.default_rng(1)
-    arrays = [rng.normal(size=[e.constant or 0 for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
-    got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
-    assert check(op, arrays, list(got.values())).ok
+    check_counted_once(TWICE, SMALL)
 
 
 def test_sizes_of_products_tried() -> None:

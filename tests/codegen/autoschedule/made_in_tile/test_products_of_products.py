@@ -10,15 +10,12 @@ from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.made_in_tile import choose
 from andiron.codegen.autoschedule.one_pass.find_pass import product_of_product
 from andiron.codegen.autoschedule.rank import lines_of, rank_candidates
-from andiron.codegen.pipeline import compile_program
 from andiron.dsl import syntax
 from andiron.dsl.module import loads
-from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
-from andiron.runtime.check_results import check
-from andiron.runtime.compile import compile
 
-from ....support.library.cases import poisoned
+from ....support.programs.made_in_tile import check_fed_back, checked, compiled
 from ....support.random.counts import case_count, first_seed
 from ....support.random.product_pairs import product_pair, sizes_of_products
 from ....support.rotation import rotated
@@ -33,26 +30,6 @@ MLP = """op f[M, K, F, N](X: f16[M, K], W1: f16[K, F], W2: f16[F, N]) -> (Y: f16
 NARROW = {"M": 65536, "K": 128, "F": 512, "N": 128}
 
 
-def compiled(text: str, device: str, sizes: dict[str, int]):
-    module = loads(text)
-    (op,) = module.ops.values()
-    schedule = next(iter(module.schedules.values()), None)
-    return compile_program(module, specialise(op, sizes), schedule, module.device(device))
-
-
-def is_right(text: str, schedule: str | None, target: str, sizes: dict[str, int], fixed: dict[str, int]) -> int:
-    """Whether results at these sizes are within the reference's bounds; gives the number of launches."""
-    kernel = compile(text, "f", schedule, target=target, sizes=fixed)
-    op = bind_params(loads(text).ops["f"])
-    rng = np.random.default_rng(len(text))
-    every = [(t, tuple(e.evaluate(sizes) for e in t.shape)) for t in (*op.inputs, *op.outputs)]
-    arrays = [rng.normal(size=shape).astype(t.dtype.numpy) for t, shape in every[:-1]]
-    out = poisoned(every[-1][1], op.outputs[0].dtype.numpy)
-    kernel(*arrays, out=out)
-    assert check(op, arrays, [out]).ok, (text, sizes, kernel.schedule)
-    return len(kernel.program.launches)
-
-
 @pytest.mark.parametrize(("seed", "device"), rotated(SEEDS, DEVICES))
 def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)  # also where it is predicted to be slower
@@ -61,7 +38,7 @@ def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: py
     for n, every in enumerate(sizes_of_products(seed)):
         sizes = {name: x for name, x in every.items() if name in names}
         fixed = {name: x for name, x in sizes.items() if n or name != "M"}
-        launches = is_right(text, None, f"emulate:{device}", sizes, fixed)
+        launches = len(checked(text, None, f"emulate:{device}", sizes, fixed).program.launches)
         assert launches == 1 or device in ("gfx1100", "sm_75") or 0 in sizes.values()
 
 
@@ -78,7 +55,10 @@ def test_other_sizes_of_its_tiles_are_right(seed: int, device: str) -> None:
     ranked = found[int(rng.integers(len(found)))]
     lines = lines_of(ranked, int(rng.choice(np.flatnonzero(np.isfinite(ranked.seconds[-1])))))
     text += format_node(syntax.ScheduleDecl("s", "f", None, (), None, (), lines)) if factor == "H" else ""
-    assert is_right(text, "s" if factor == "H" else None, f"emulate:{device}", sizes, sizes) == 1 or factor != "H"
+    assert (
+        len(checked(text, "s" if factor == "H" else None, f"emulate:{device}", sizes, sizes).program.launches) == 1
+        or factor != "H"
+    )
 
 
 @pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx942"])
@@ -111,10 +91,7 @@ def test_it_is_apart_where_the_results_are_wide() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_fed_back_it_is_the_same(device: str) -> None:
-    first = compiled(MLP, device, NARROW)
-    again = compiled(MLP + first.schedule, device, NARROW)
-    assert again.schedule == first.schedule
-    assert again.program == first.program
+    check_fed_back(MLP, device, NARROW)
 
 
 def test_each_product_of_a_chain_is_in_one_pair() -> None:
@@ -125,7 +102,7 @@ def test_each_product_of_a_chain_is_in_one_pair() -> None:
     Y[m, d] = sum(c) f32(R[m, c]) * f32(D[c, d])
 """
     assert len(compiled(text, "sm_80", {"M": 65536, "K": 64}).program.launches) in (2, 3)
-    assert is_right(text, None, "emulate:sm_80", {"M": 37, "K": 33}, {"K": 33}) < 4
+    assert len(checked(text, None, "emulate:sm_80", {"M": 37, "K": 33}, {"K": 33}).program.launches) < 4
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,15 @@ from andiron.codegen.autoschedule.gpu.computed_operands import is_window_factor,
 from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.made_in_tile import choose
 from andiron.codegen.autoschedule.rank import lines_of, rank_candidates
-from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements
-from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify import check_once
 from andiron.dsl import syntax
 from andiron.dsl.module import loads
-from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
-from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 
-from ....support.library.cases import poisoned
+from ....support.programs.made_in_tile import check_counted_once, check_fed_back, checked, compiled
 from ....support.random.counts import case_count, first_seed
 from ....support.random.window_products import sizes_of_windows, window_product
 from ....support.rotation import rotated
@@ -37,26 +33,6 @@ LAYER = {"N": 32, "H": 56, "W": 56, "C": 128, "O": 128}
 SMALL = {"N": 1, "H": 3, "W": 7, "C": 19, "O": 9}
 
 
-def compiled(text: str, device: str, sizes: dict[str, int]):
-    module = loads(text)
-    (op,) = module.ops.values()
-    schedule = next(iter(module.schedules.values()), None)
-    return compile_program(module, specialise(op, sizes), schedule, module.device(device))
-
-
-def is_right(text: str, schedule: str | None, target: str, sizes: dict[str, int], fixed: dict[str, int]):
-    """Whether results at these sizes are within the reference's bounds; gives the kernel."""
-    kernel = compile(text, "f", schedule, target=target, sizes=fixed)
-    op = bind_params(loads(text).ops["f"])
-    rng, known = np.random.default_rng(len(text)), op.all_sizes(sizes)
-    every = [(t, tuple(e.evaluate(known) for e in t.shape)) for t in (*op.inputs, *op.outputs)]
-    arrays = [rng.normal(size=shape).astype(t.dtype.numpy) for t, shape in every[:-1]]
-    out = poisoned(every[-1][1], op.outputs[0].dtype.numpy)
-    kernel(*arrays, out=out)
-    assert check(op, arrays, [out]).ok, (text, sizes, kernel.schedule)
-    return kernel
-
-
 @pytest.mark.parametrize(("seed", "device"), rotated(SEEDS, DEVICES))
 def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With open sizes of images, and with all of them fixed."""
@@ -64,13 +40,13 @@ def test_it_is_right_wherever_it_is_made(seed: int, device: str, monkeypatch: py
     text = window_product(seed)
     for n, sizes in enumerate(sizes_of_windows(seed)):
         fixed = {name: x for name, x in sizes.items() if n == 1 or name in "CO"}
-        kernel = is_right(text, None, f"emulate:{device}", sizes, fixed)
+        kernel = checked(text, None, f"emulate:{device}", sizes, fixed)
         assert len(kernel.program.launches) == 1 or 0 in (sizes["C"], sizes["O"])
 
 
 def test_all_sizes_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    kernel = is_right(SEPARABLE, None, "emulate:sm_80", SMALL, {})
+    kernel = checked(SEPARABLE, None, "emulate:sm_80", SMALL, {})
     assert len(kernel.program.launches) == 1
 
 
@@ -87,7 +63,7 @@ def test_other_sizes_of_its_tiles_are_right(seed: int, device: str) -> None:
     ranked = np.random.default_rng(seed).permutation(np.array(rank_candidates(context_of(op, machine), launch), object))[0]
     lines = lines_of(ranked, int(np.random.default_rng(seed).choice(np.flatnonzero(np.isfinite(ranked.seconds[-1])))))
     text += format_node(syntax.ScheduleDecl("s", "f", None, (), None, (), lines))
-    assert len(is_right(text, "s", f"emulate:{device}", sizes, sizes).program.launches) == 1
+    assert len(checked(text, "s", f"emulate:{device}", sizes, sizes).program.launches) == 1
 
 
 @pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx942"])
@@ -118,21 +94,12 @@ def test_it_is_apart_where_each_block_would_make_it_again() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_fed_back_it_is_the_same(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    first = compiled(SEPARABLE, device, LAYER)
-    again = compiled(SEPARABLE + first.schedule, device, LAYER)
-    assert again.schedule == first.schedule
-    assert again.program == first.program
+    check_fed_back(SEPARABLE, device, LAYER)
 
 
 def test_each_point_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "CLEARLY", 1e9)
-    made, op = compiled(SEPARABLE, "sm_80", SMALL), specialise(loads(SEPARABLE).ops["f"], SMALL)
-    assert len(made.program.launches) == 1
-    check_once(made.program, op, {})
-    rng = np.random.default_rng(1)
-    arrays = [rng.normal(size=[e.constant or 0 for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
-    got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
-    assert check(op, arrays, list(got.values())).ok
+    check_counted_once(SEPARABLE, SMALL)
 
 
 def test_what_windows_read_for_an_element() -> None:

@@ -8,6 +8,7 @@ import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.runtime.check_results import check
@@ -133,3 +134,15 @@ def test_what_is_read_beyond_a_tile_has_a_rim(line: str) -> None:
         out = poisoned((m, n), np.dtype(np.float32))
         kernel(*arrays, out=out)
         assert check(bind_params(module.ops["f"]), arrays, [out]).ok, (m, n, k)
+
+
+@pytest.mark.parametrize("line", ["move D -> shared", "keep D in shared"])
+def test_what_others_read_too_has_no_rim(line: str) -> None:
+    """Both lines are refused for the same reason, and no help names the other one."""
+    text = STENCIL.replace("    Y[i, j] =", "    E[j] = sum(i) D[i, j]\n    Y[i, j] =").replace(
+        " (Y: f32[M, N])", " (Y: f32[M, N], E: f32[N])"
+    )
+    module = loads(text.replace("LINE", line))
+    with pytest.raises(CannotMeet, match="`Y` needs what every block makes of `D`") as refused:
+        compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("sm_80"))
+    assert "do all of it in one block" in (refused.value.help or "")
