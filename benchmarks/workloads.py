@@ -226,7 +226,8 @@ def _by_torch(case: Case, t: list[Any], out: Any) -> tuple[Callable[[], Any], bo
         return lambda: torch.lstm_cell(x, (h, c), *flat), True
     if group == "attention":
         causal = op == "causal_attention"
-        return lambda: f.scaled_dot_product_attention(x, t[1], t[2], is_causal=causal), True
+        q, k, v = (each.unsqueeze(0) for each in t[:3])  # PyTorch takes its fused kernel for four axes alone
+        return lambda: f.scaled_dot_product_attention(q, k, v, is_causal=causal)[0], True
     if op == "layernorm":
         return lambda: f.layer_norm(x, x.shape[1:], t[1], t[2], float(t[3])), True
     if op == "rmsnorm":
