@@ -223,3 +223,12 @@ def copied(v: Value) -> Value:
 def loads(v: Value) -> tuple[Load, ...]:
     """The loads in the value, from the left."""
     return v.loads
+
+
+_CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}
+_CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
+
+
+def is_expensive(v: Value) -> bool:
+    """Whether computing it again costs more than reading it from a cache."""
+    return any(isinstance(x, Apply) and x.fn not in _CHEAP for x in walk(v))

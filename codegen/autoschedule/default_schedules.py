@@ -6,7 +6,8 @@ FEW             a matrix product has a schedule for many columns, and one each f
                 weights are. Several products with one such size have them together.
 MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
 PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
-                instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them.
+                instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them. On cores
+                (`cpu.one_pass`) a cache has room for the features, and rows and keys are many; one row has a schedule too.
 HELD            a row of an intermediate is cached if a cache has room for its elements (`cpu.row_caching`).
 """
 
@@ -17,13 +18,14 @@ from collections.abc import Iterator, Mapping
 from ...dsl import syntax
 from ...dsl.device import Device, Level
 from ...dsl.op import Op
+from ...dsl.values import is_expensive
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import with_bounds, without_decided_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
+from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import ROWS, candidate_matmuls
-from .cpu.row_caching import is_expensive
 from .gpu.one_pass_choice import pass_nest
 from .gpu.pass_model import PassModel
 from .launches import context_of
@@ -56,6 +58,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
         yield _auto(op, "", *_where(bounds))
         yield None
         return
+    yield from _passes_on_cores(op, device, dims, known or {})
     yield from _few(op, device, dims) or _made(op, device, dims) or (None,)
 
 
@@ -115,6 +118,34 @@ def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) ->
     for suffix, few, where in some:
         if not is_excluded(few, *where) and _nest_of_pass(op, device, (few, *where)) is not None:
             yield _auto(op, suffix, few, *where)
+
+
+def _passes_on_cores(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) -> Iterator[syntax.ScheduleDecl]:
+    """PASSES, those of few features first; then, where the number of rows is open, the launches apart for one row."""
+    found = pass_of(op, device)
+    if found is None:
+        return
+
+    def is_possible(decl: syntax.ScheduleDecl) -> bool:
+        names = {w.left.id for w in decl.where if isinstance(w.left, syntax.Name)}
+        return bool(names) and names <= dims and without_decided_bounds(decl, known) is not None
+
+    bounded = all(e.interval[1] is not None for e in found.features)
+    most = {"": 0} if bounded else {"" if n == FEATURES[0] else f"_{n}": n for n in FEATURES}
+    for suffix, n in most.items():
+        decl = _auto(op, suffix, *found.conditions(n))
+        if is_possible(decl):
+            inside = pass_of(with_bounds(op, decl.where), device)
+            if inside is None or inside.memory(device) is None:
+                break
+            yield decl
+    one = syntax.SizeCondition(syntax.Name(str(found.row)), "==", syntax.Num(1))
+    for suffix, n in most.items():
+        decl = _auto(op, f"_one{suffix}", one, *found.features_within(n))
+        if is_possible(decl):
+            yield decl
+    if not bounded and is_possible(decl := _auto(op, "_one_any", one)):
+        yield decl
 
 
 def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...]) -> PassModel | None:

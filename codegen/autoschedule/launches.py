@@ -29,7 +29,7 @@ from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
 from .candidates import can_complete_apart, is_part_of_pass
 from .cpu.default_nests import row_statistics
-from .cpu.one_pass import one_pass_lines
+from .cpu.one_pass import one_pass_lines, pass_together
 from .cpu.precompute_operands import factors_of_moved, precomputed_operands
 from .gpu.materialised_operands import finished_operands, materialised_operands
 from .gpu.one_pass_choice import apart_launches, compared, rank_pass
@@ -157,7 +157,7 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     faster than the launches apart."""
     device = ctx.device
     if block_machine(device) is None:
-        together = together_in_launch(op, kept, precomputed_operands(op, device) - kept)
+        together = pass_together(op, device, kept)
         return together is not None and one_pass_lines(device, together) is not None
     together = together_in_launch(op, kept, frozenset())
     ranked = rank_pass(ctx, together) if together is not None else None

@@ -10,6 +10,8 @@ A division by such a value becomes multiply-adds, where the device says that div
 for j: Y[j] = e[j] / total      -->      r = reciprocal(total); for j: Y[j] = divide_by(e[j], total, r)
 
 NOTHING_NEW   only values of registers and of tensors without an index move: they can be read if a loop runs zero times.
+ONCE          a function that costs more than a read, as an exponential, leaves a loop that is known to run, whatever it reads.
+              Where the loop is written out, the text shows it once. C compilers compute it again after a masked load.
 WRITTEN       a register is read before a loop only if it was stored under conditions that hold there: idle units, and units
               beyond an edge, do not read registers that they never stored.
 """
@@ -19,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...dsl.index.expr import ONE, Expr
+from ...dsl.index.expr import ONE, Expr, Var
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, rename_loads, transform, walk
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, is_expensive, loads, rename_loads, transform, walk
 from ..ir.free_names import names_of, numbered_name
 from ..ir.program import Program
-from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt, Store
+from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, with_buffers, written
 
 # What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
@@ -54,9 +56,9 @@ class _Hoister:
         self.divides = division is not None and (division.cycles or 0) > _BY_RECIPROCAL
 
     def launch(self, launch: Launch) -> Launch:
-        reads = [ld for s in statements(launch.body) if isinstance(s, Store) for ld in loads(s.value)]
-        if all(ld.indices for ld in reads):
-            return launch  # NOTHING_NEW
+        values = [s.value for s in statements(launch.body) if isinstance(s, Store)]
+        if all(ld.indices for v in values for ld in loads(v)) and not any(map(is_expensive, values)):
+            return launch  # NOTHING_NEW, ONCE
         return replace(launch, body=self.body(launch.body))
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -99,6 +101,8 @@ class _Hoister:
         changed = written(s.body, self.program.instrs) | {x.buffer.name for x in statements(s.body) if isinstance(x, Alloc)}
         moved: dict[Value, Buffer] = {}
         turns = (s.stop - s.start).constant
+        names = {s.var, *(x.var for x in statements(s.body) if isinstance(x, For | Let))}
+        once = (turns or 0) > 0 and not any(isinstance(x, If) for x in statements(s.body))
         divides = self.divides and (turns is None or s.step.constant is None or turns >= _LEAST_TURNS * s.step.constant)
 
         def before(v: Apply) -> Load:
@@ -110,7 +114,7 @@ class _Hoister:
             match v:
                 case Masked():
                     return v
-                case Apply() if self.moves(v, changed):
+                case Apply() if self.moves(v, changed) or (once and _is_same(v, names, changed)):
                     return before(v)
                 case Apply(fn="div", args=(x, d)) if divides and v.dtype.name == "f32" and self.moves(d, changed):
                     d = transform(d, step)
@@ -160,6 +164,16 @@ class _Hoister:
         self.names.add(name)
         self.made.add(name)
         return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)
+
+
+def _is_same(v: Apply, names: set[Var], changed: frozenset[str]) -> bool:
+    """ONCE: whether it is costly, and has one value wherever these variables are bound and these buffers are written."""
+    if v.dtype.name not in _TYPES or not loads(v) or not is_expensive(v):
+        return False
+    read = {x.tensor for x in loads(v)}
+    exprs = [e for x in walk(v) for e in (x.indices if isinstance(x, Load) else (x.expr,) if isinstance(x, IndexValue) else ())]
+    masked = any(isinstance(x, Masked) for x in walk(v))
+    return not masked and read.isdisjoint(changed) and all(names.isdisjoint(e.variables()) for e in exprs)
 
 
 def _stored(body: tuple[Stmt, ...], f: Callable[[Value], Value]) -> tuple[Stmt, ...]:

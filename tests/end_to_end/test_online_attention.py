@@ -89,19 +89,50 @@ def agrees(text: str, op: str, arrays, got, want, rtol: float = 1e-4) -> None:
 def test_the_library(name: str, target: str) -> None:
     if target.startswith("cpu"):
         skip_unless_run_here(target)
-    group = name == "grouped_attention"
-    text = "import std.ops.attention\n" + scheduled(name, target, "g: 1, " if group else "")
+    text = "import std.ops.attention\n" + scheduled(name, target, "g: 1, " if name == "grouped_attention" else "")
     kernel = compile(text, op=name, schedule="s", target=target)
     for h, n, t, d in SIZES:
-        n = min(n, t) if name.startswith("causal") else n
-        rng = np.random.default_rng(t)
-        shapes = [(h, 2, n, d) if group else (h, n, d), (h, t, d), (h, t, d)]
-        q, k, v = (rng.standard_normal(s).astype(np.float16 if name == "attention" else np.float32) for s in shapes)
-        s = scores(q, k[:, None] if group else k)
-        if name.startswith("causal"):
-            s = np.where(np.arange(t) <= np.arange(n)[:, None] + t - n, s, -np.inf)
-        want = formula(s, v[:, None] if group else v)[:1]
-        agrees(text, name, (q, k, v), (kernel(q, k, v),), want, 1e-2 if name == "attention" else 1e-4)
+        library_agrees(kernel, text, name, h, min(n, t) if name.startswith("causal") else n, t, d)
+
+
+def library_agrees(kernel, text: str, name: str, h: int, n: int, t: int, d: int) -> None:
+    """For so many heads, queries, keys and features."""
+    group, half = name == "grouped_attention", name in ("attention", "causal_attention_f16")
+    rng = np.random.default_rng(t)
+    shapes = [(h, 2, n, d) if group else (h, n, d), (h, t, d), (h, t, d)]
+    q, k, v = (rng.standard_normal(s).astype(np.float16 if half else np.float32) for s in shapes)
+    s = scores(q, k[:, None] if group else k)
+    if name.startswith("causal"):
+        s = np.where(np.arange(t) <= np.arange(n)[:, None] + t - n, s, -np.inf)
+    want = formula(s, v[:, None] if group else v)[:1]
+    result = kernel(q, k, v, out=np.full(q.shape, np.nan, q.dtype))
+    agrees(text, name, (q, k, v), (result,), want, 1e-2 if half else 1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "attention_f32", "causal_attention", "causal_attention_f16", "grouped_attention"]
+)
+def test_defaults_for_open_sizes(name: str) -> None:
+    """One kernel for all sizes: one pass for many rows and keys, launches apart for others, and for one row; with three threads
+    the same bits as with one."""
+    text = "import std.ops.attention\n"
+    one, three = (compile(text, op=name, target="cpu", threads=n) for n in (1, 3))
+    for h, n, t, d in (
+        *SIZES,
+        (2, 131, 1030, 64),
+        (1, 129, 517, 3),
+        (1, 128, 1024, 128),
+        (1, 1, 300, 64),
+        (3, 1, 65, 66),
+        (1, 1, 9, 130),
+    ):
+        if name.startswith("causal") and n > t:
+            continue
+        library_agrees(three, text, name, h, n, t, d)
+        rng = np.random.default_rng(d)
+        shapes = [(h, 2, n, d) if name == "grouped_attention" else (h, n, d), (h, t, d), (h, t, d)]
+        arrays = [rng.standard_normal(s).astype(one.op.inputs[0].dtype.numpy) for s in shapes]
+        np.testing.assert_array_equal(one(*arrays), three(*arrays))
 
 
 @pytest.mark.parametrize(("name", "target"), rotated(VARIANTS, TARGETS[::-1]))

@@ -13,12 +13,9 @@ from math import prod
 from ....dsl.device import Device, Level
 from ....dsl.index.expr import Expr
 from ....dsl.op import Op, Statement
-from ....dsl.values import Apply, Value, loads, walk
+from ....dsl.values import is_expensive, loads
 from ...plan.computations import plain_index
 from ...plan.group_launches import shared_outputs, statements_reading
-
-_CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}
-_CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
 
 
 def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
@@ -47,11 +44,6 @@ def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[
         if once and all(plain_index(e) is not None for ld in reads for e in ld.indices):
             out.append(s)
     return tuple(out)
-
-
-def is_expensive(value: Value) -> bool:
-    """Whether computing it again costs more than reading it from a cache."""
-    return any(isinstance(v, Apply) and v.fn not in _CHEAP for v in walk(value))
 
 
 def cache_for(device: Device, cores: Level, extents: Iterable[Expr], bytes_: int) -> str | None:

@@ -9,7 +9,7 @@ from andiron.codegen.ir.tile_ir import Alloc, Buffer, For, If, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.transforms.licm import hoist_invariants
 from andiron.dsl.index.expr import ONE, Var, as_expr
-from andiron.dsl.values import loads
+from andiron.dsl.values import Apply, loads, walk
 
 from ...support.tile_programs import F32, ZERO, N, T, add, at, buffer, gpu, loop, put, when
 
@@ -63,6 +63,29 @@ def test_stored_on_both_ways():
 def test_a_loop_that_may_not_run_stores_nothing():
     fill = loop(Var("j"), 0, N, put(R, value=at(X, T)))
     assert not moved(program(fill, USE))
+
+
+def kept_exponentials(*body) -> int:
+    """How many exponentials are computed in the loop."""
+    j = Var("j", 0, 3)
+    p = program(put(R, value=ZERO), loop(j, 0, 4, *body))
+    after = hoist_invariants(p)
+    np.testing.assert_array_equal(interpret(after, DATA, {"N": 3})["Y"], interpret(p, DATA, {"N": 3})["Y"])
+    loops = [s for s in statements(after.launches[0].body) if isinstance(s, For)]
+    values = [v for s in statements(tuple(loops)) if isinstance(s, Store) for v in walk(s.value)]
+    return sum(isinstance(v, Apply) and v.fn == "exp" for v in values)
+
+
+def test_what_is_costly_leaves_a_loop_that_runs():
+    """Whatever it reads: the loop runs. Not what the loop changes, not what a condition in it may keep from being read."""
+    power = Apply("exp", (at(X, T),), F32)
+    assert kept_exponentials(put(Y, T, value=add(at(Y, T), power))) == 0
+    assert kept_exponentials(put(Y, T, value=add(at(Y, T), Apply("exp", (at(Y, T),), F32)))) == 1
+    assert kept_exponentials(put(Y, T, value=add(at(Y, T), Apply("exp", (at(X, Var("j", 0, 3)),), F32)))) == 1
+    assert kept_exponentials(when((15 - as_expr(T),), put(Y, T, value=add(at(Y, T), power)))) == 1
+    assert (
+        kept_exponentials(loop(I, 0, N, put(Y, T, value=add(at(Y, T), power)))) == 0
+    )  # this loop may not run, the other one does
 
 
 def test_scalars_of_the_call():

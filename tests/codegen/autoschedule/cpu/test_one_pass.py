@@ -1,13 +1,15 @@
-"""The compiler's own schedule for attention on CPUs, where sizes are known: one launch, right, and only where it pays."""
+"""The compiler's own schedules for attention on CPUs: one launch, right, and only where it pays."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import For
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import CompiledProgram, compile_program
+from andiron.codegen.schedule.size_bounds import without_decided_bounds
 from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
@@ -52,15 +54,15 @@ op squares[M, N, K](A: f32[M, K], W: f32[N, K]) -> (y: f32[M]):
     l[i] = sum(t) (z[i, t] - m[i]) * (z[i, t] - m[i])
     y[i] = m[i] + l[i]
 """
-HEADS = {"H": 2, "Q": 37, "T": 70, "D": 8}
-ROWS = {"M": 35, "N": 67, "K": 5}
+HEADS = {"H": 2, "Q": 133, "T": 70, "D": 8}  # four tiles of two vectors of 16, and some rows more
+ROWS = {"M": 131, "N": 67, "K": 5}
 CASES = {
     "attention": (HEADS,),
-    "attention_f32": (HEADS, {**HEADS, "Q": 16, "T": 64, "D": 8}, {"H": 1, "Q": 33, "T": 33, "D": 1}),
-    "causal_attention": (HEADS, {**HEADS, "Q": 40, "T": 40, "D": 5}),
-    "grouped_attention": ({**HEADS, "G": 3},),
-    "with_lse": ({"M": 35, "N": 67, "D": 5, "E": 8},),
-    "window": ({"M": 50, "N": 130, "D": 5},),  # the first rows see no key
+    "attention_f32": (HEADS, {**HEADS, "Q": 16, "T": 64, "D": 8}, {"H": 1, "Q": 129, "T": 33, "D": 1}),
+    "causal_attention": ({**HEADS, "T": 140}, {**HEADS, "Q": 136, "T": 136, "D": 5}),
+    "grouped_attention": ({**HEADS, "H": 1, "G": 2},),
+    "with_lse": ({"M": 131, "N": 67, "D": 5, "E": 8},),
+    "window": ({"M": 150, "N": 230, "D": 5},),  # the first rows see no key
     "log_sum": (ROWS,),
     "least": (ROWS,),
 }
@@ -175,3 +177,50 @@ def test_where_it_does_not_pay(name: str, sizes: dict[str, int], schedule: str) 
 def test_limits(keys: int, features: int, one_pass: bool) -> None:
     made = compiled("attention_f32", "cpu:avx512", {"H": 2, "Q": 64, "T": keys, "D": features})
     assert (" online" in made.schedule) == one_pass
+
+
+@pytest.mark.parametrize(
+    ("rows", "one_pass"), [(64, True), (33, False), (31, False), (16, True), (15, False), (128, True), (131, True)]
+)
+def test_numbers_of_rows(rows: int, one_pass: bool) -> None:
+    """A tile has 32 rows. Where there are few tiles, none may have a part of its rows."""
+    made = compiled("attention_f32", "cpu:avx512", {"H": 2, "Q": rows, "T": 512, "D": 64})
+    assert (" online" in made.schedule) == one_pass
+
+
+def chosen_for(name: str, sizes: dict[str, int]) -> CompiledProgram:
+    """By the first of the schedules for open sizes whose conditions hold for these."""
+    module = loads(OPS)
+    op, device = bind_params(module.ops[name]), module.device("cpu:avx2")
+    found = (x for x in default_schedules(op, device) if x is None or without_decided_bounds(x, sizes) is not None)
+    return compile_program(module, op, next(found), device)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "suffix", "launches"),
+    [
+        ("attention_f32", {"H": 3, "Q": 64, "T": 512, "D": 64}, "_auto", 1),
+        ("attention_f32", {"H": 0, "Q": 64, "T": 512, "D": 0}, "_auto", 1),
+        ("grouped_attention", {"H": 1, "G": 2, "Q": 65, "T": 1025, "D": 66}, "_auto_128", 1),
+        ("attention", {"H": 1, "Q": 67, "T": 600, "D": 33}, "_auto", 4),  # its operands are converted before
+        ("attention_f32", {"H": 2, "Q": 1, "T": 70, "D": 9}, "_auto_one", 4),
+        ("attention_f32", {"H": 2, "Q": 1, "T": 70, "D": 65}, "_auto_one_128", 4),
+        ("attention_f32", {"H": 2, "Q": 1, "T": 70, "D": 129}, "_auto_one_any", 4),
+        ("attention_f32", {"H": 2, "Q": 63, "T": 512, "D": 5}, "_auto", 5),
+        ("attention_f32", {"H": 1, "Q": 64, "T": 511, "D": 5}, "_auto", 5),
+    ],
+)
+def test_open_sizes(name: str, sizes: dict[str, int], suffix: str, launches: int) -> None:
+    made = chosen_for(name, sizes)
+    assert made.schedule.split()[1] == name + suffix
+    assert len(made.program.launches) == launches
+
+
+def test_sizes_that_are_known_decide() -> None:
+    """What given sizes exclude is left out, and what they decide is no condition."""
+    module = loads(OPS)
+    op, device = bind_params(module.ops["attention_f32"]), module.device("cpu:avx2")
+    found = [*default_schedules(op, device, {"D": 100, "Q": 256})]
+    assert [x and x.name for x in found] == ["attention_f32_auto_128", None]
+    known = specialise(op, {"D": 64, "H": 8})
+    assert [w.op for x in default_schedules(known, device) if x is not None for w in x.where] == [">=", ">=", "=="]
