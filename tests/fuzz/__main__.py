@@ -37,6 +37,8 @@ def main() -> int:
     parser.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")
     parser.add_argument("--show", action="store_true", help="print the cases, run nothing")
     given = parser.parse_args()
+    if (given.kind, given.run) == ("device", "native"):
+        parser.error("no machine is a device of kind `device`; take `wide-device`")
     first, _, last = given.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     if given.show:

@@ -7,9 +7,11 @@ from random import Random
 WIDTHS = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 33, 64)
 
 
-def random_device(rng: Random, name: str = "odd") -> str:
-    """The text of device `name`: one like a GPU, whose blocks are as many as there are tiles, or like a CPU."""
-    return _gpu(rng, name) if rng.random() < 0.55 else _cpu(rng, name)
+def random_device(rng: Random, how: str, name: str = "odd") -> str:
+    """The text of device `name`: one like a GPU, whose blocks are as many as there are tiles, or like a CPU. What has no blocks
+    is no target of the emulator, so cases that are run by it have the former."""
+    gpu = rng.random() < 0.55
+    return _gpu(rng, name) if gpu or how == "emulate" else _cpu(rng, name)
 
 
 def _cpu(rng: Random, name: str) -> str:

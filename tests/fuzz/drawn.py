@@ -51,7 +51,7 @@ def drawn(seed: int, kind: str = "schedule", how: str = "interpreter") -> Case:
     fixed = tuple(n for n in sizes if rng.random() < share)
     name, text = rng.choice(DEVICES.get(how, (*CPUS, *GPUS))), ""
     if kind == "device":
-        name, text = "odd", random_device(rng)
+        name, text = "odd", random_device(rng, how)
     special = rng.random() < 0.06
     case = Case(seed, op, "", name, text, tuple(sizes.items()), fixed, rng.randint(1, 4), special)
     if kind == "op" or (kind == "device" and rng.random() < 0.3):

@@ -8,11 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from andiron.codegen.targets import has_blocks
 from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
 
-from .case import Case, inputs, random_sizes
-from .drawn import drawn, valid_op
+from .case import Case, device_of, inputs, random_sizes
+from .drawn import KINDS, WIDE, drawn, valid_op
 from .execute import Outcome
 from .formula import evaluate
 from .model import Op
@@ -96,6 +97,12 @@ def test_ops_reach_the_language(cases):
 
 def test_cases_are_the_same_again(cases):
     assert [drawn(seed) for seed in SEEDS[:20]] == cases[:20]
+
+
+@pytest.mark.parametrize("kind", (*KINDS, *WIDE))
+def test_what_the_emulator_runs_has_blocks(kind):
+    cases = (drawn(seed, kind, "emulate") for seed in range(20))
+    assert all(has_blocks(device_of(x.device, x.device_text)) for x in cases)
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -19,7 +19,7 @@ def random_wide_device(rng: Random, how: str, name: str = "odd") -> str:
         return _like_a_cpu(rng, rng.choice(CPUS), name, how)
     if how == "emulate" or rng.random() < 0.4:
         return _like_a_gpu(rng, rng.choice(GPUS), name, how)
-    text = random_device(rng, name)
+    text = random_device(rng, how, name)
     lines = text.rstrip("\n").split("\n")
     gpu = "memory global" in text
     lanes = next((int(x.rsplit(" ", 1)[1]) for x in lines if "width" in x), None)
