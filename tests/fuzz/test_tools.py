@@ -99,7 +99,7 @@ def test_cases_are_the_same_again(cases):
     assert [drawn(seed) for seed in SEEDS[:20]] == cases[:20]
 
 
-@pytest.mark.parametrize("kind", (*KINDS, *WIDE))
+@pytest.mark.parametrize("kind", [*KINDS, *WIDE])
 def test_what_the_emulator_runs_has_blocks(kind):
     cases = (drawn(seed, kind, "emulate") for seed in range(20))
     assert all(has_blocks(device_of(x.device, x.device_text)) for x in cases)
