@@ -48,7 +48,7 @@ from ..tile_space import Tiles, ceil_div
 from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import PLAIN, StagedOperand
-from .pass_model import RUNNING, SPARE, PassModel
+from .pass_model import RUNNING, SPARE, PassModel, copies
 from .register_sets import SYNC
 
 ROWS = (1, 2, 4, 8)  # rows: of a lane [tried; test_sizes_tried_for_lanes]
@@ -153,7 +153,7 @@ class LanePass(PassModel):
         """Of a block: bytes that are staged once, and in each iteration."""
         spans = {self.row: t["bi"], self.found.key: t["bk"], **{i: features[i] for i in (self.inner, self.feature)}}
         once, each = 0.0, 0.0
-        for s in self.staged:
+        for s in copies(self.staged):
             size = s.access.footprint(spans) * s.access.dtype.bytes
             if self.row in s.access.axes:
                 once = once + size + t["bi"] * self._pad(t["share"]) * s.access.dtype.bytes
@@ -183,7 +183,7 @@ class LanePass(PassModel):
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
-        out = self.lines_above(at, at["bk"], [(s, self._staged_line(s, at)) for s in self.staged])
+        out = self.lines_above(at, at["bk"], [(s, self._staged_line(s, at)) for s in copies(self.staged)])
         if at["bt"] < at["bk"]:
             out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online")))
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
@@ -226,7 +226,8 @@ def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> La
         for a in AccessProblem.of(w, ctx.dtypes).inner:
             if a.tensor in ctx.shapes and near in a.axes and not model.is_made(a):
                 s = _staged(model, a, near)
-                if s is None:
+                other = next((x for x in staged if x.access.tensor == a.tensor), None)
+                if s is None or (other is not None and model.copied_for(other, a) is None):
                     return None
                 staged.append(s)
     staged.sort(key=lambda s: model.row not in s.access.axes)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import inf, prod
 from typing import Any
 
@@ -47,7 +48,7 @@ from ..tile_space import Tiles, round_up
 from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
-from .pass_model import RUNNING, SPARE, PassModel
+from .pass_model import RUNNING, SPARE, PassModel, copies
 from .register_sets import SYNC
 
 KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
@@ -79,17 +80,30 @@ class FragmentPass(PassModel):
         return self.first.extent(self.row)
 
     @cached_property
+    def operands(self) -> tuple[tuple[StagedOperand, ...], tuple[StagedOperand, ...]]:
+        """Those of the scores and of the product that are in memory."""
+        scores = tuple(self._operands(self.scores, self.first, self.inner, ()))
+        return scores, tuple(self._operands(self.product, self.second, self.found.key, scores))
+
+    def _operands(
+        self, w: Computation, m: InstrMatch, depth: str, others: tuple[StagedOperand, ...]
+    ) -> Iterator[StagedOperand]:
+        """`others`: of the first product. What both read has its layout there, ONE_COPY."""
+        mapping = _mapping(w, m)
+        operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
+        for a in AccessProblem.of(w, self.ctx.dtypes).inner:
+            if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self.is_made(a):
+                other = next((s for s in others if s.access.tensor == a.tensor), None)
+                near = self.copied_for(other, a) if other is not None else None
+                deep = int(min(KEYS[0], self.most[depth]))
+                s = best_staging(self.ctx, self.machine, mapping, a, deep, {}, inner=near)
+                if s is not None and (other is None or near is not None):
+                    yield s
+
+    @cached_property
     def staged(self) -> tuple[StagedOperand, ...]:
-        """The operands of both products that are in memory: those with rows first."""
-        out: list[StagedOperand] = []
-        for w, m, depth in ((self.scores, self.first, self.inner), (self.product, self.second, self.found.key)):
-            mapping = _mapping(w, m)
-            operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
-            for a in AccessProblem.of(w, self.ctx.dtypes).inner:
-                if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self.is_made(a):
-                    s = best_staging(self.ctx, self.machine, mapping, a, int(min(KEYS[0], self.most[depth])), {})
-                    out += [s] if s is not None else []
-        return tuple(sorted(out, key=lambda s: self.row not in s.access.axes))
+        """`operands`, those with rows first."""
+        return tuple(sorted(chain(*self.operands), key=lambda s: self.row not in s.access.axes))
 
     @cached_property
     def crossing(self) -> StagedOperand | None:
@@ -160,8 +174,7 @@ class FragmentPass(PassModel):
         """Of a warp and an iteration: instructions that read operands, and store what CROSSES, and bytes of staging memory."""
         own = {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
         fetch, read = 0.0, 0.0
-        for s in self.staged:
-            m = self.first if self.row in s.access.axes or self.inner in s.access.axes else self.second
+        for s, m in (*((s, self.first) for s in self.operands[0]), *((s, self.second) for s in self.operands[1])):
             count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
             fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
         if (c := self.crossing) is not None:
@@ -182,7 +195,7 @@ class FragmentPass(PassModel):
         """Of a block: bytes that are staged once, and in each iteration."""
         spans = {self.row: t["bi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
         once, each_turn = 0.0, 0.0
-        for s in self.staged:
+        for s in copies(self.staged):
             elements = s.access.footprint(spans)
             size = (elements + elements / spans[s.inner] * s.pad) * s.access.dtype.bytes
             once, each_turn = (once + size, each_turn) if self.row in s.access.axes else (once, each_turn + size)
@@ -212,11 +225,11 @@ class FragmentPass(PassModel):
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
-        out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at)) for s in self.staged])
+        out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at)) for s in copies(self.staged)])
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
         block = (
             tile_text((self.inner, self.first.extent(self.inner)), modifiers=modifier("unroll")),
-            *self._loads(self.scores),
+            *self._loads(self.operands[0]),
             syntax.Compute(self.first.instr.name),
         )
         out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
@@ -226,15 +239,15 @@ class FragmentPass(PassModel):
             out.append(syntax.Keep(stay, kept))
         if self.crossing is not None:
             out.append(syntax.Keep((self.crossing.access.tensor,), machine.staging.name, modifiers=self.crossing.modifiers))
-        return {"pass": (*out, *self._loads(self.product), syntax.Compute(self.second.instr.name))}
+        return {"pass": (*out, *self._loads(self.operands[1]), syntax.Compute(self.second.instr.name))}
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
         row = self.most[s.inner]
         return s.line(self.machine.staging.name, at["bt"] if row == inf else int(row))
 
-    def _loads(self, w: Computation) -> Iterator[syntax.Move]:
-        for s in self.staged:
-            if s.load is not None and s.access.tensor in w.reads:
+    def _loads(self, operands: tuple[StagedOperand, ...]) -> Iterator[syntax.Move]:
+        for s in operands:
+            if s.load is not None:
                 yield syntax.Move(s.access.tensor, self.machine.register.name, modifiers=modifier("with", words=(s.load,)))
 
 

@@ -133,15 +133,18 @@ def best_staging(
     depth: int,
     orders: Orders,
     made: ElementCost | None = None,
+    inner: str | None = None,
 ) -> StagedOperand | None:
     """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged.
+
+    `inner`: the axis with neighbours, where the layout is another reader's, too.
 
     `made`: it is computed where it is staged, so that no instruction copies it. What is only converted, or made of windows, is
     loaded and stored by vectors along its source's neighbours; anything else element by element.
     """
     if access.tensor not in orders:
         orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
-    found = [_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]]
+    found = [_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor] if inner in (None, s.inner)]
     along, by_vectors = _near(mapping, access), False
     if made is not None and (
         made.converted or made.in_vectors

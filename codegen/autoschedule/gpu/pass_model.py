@@ -1,14 +1,15 @@
 """What the ways to compute one pass have in common: its rows, keys and features, and the bytes that it moves.
 
-SPLIT   where rows are too few for the units of a device, blocks have parts of the keys, and a second launch combines them:
-        `tile t: 512 -> block online by workspace`, below the tile of the rows.
-HEADS   blocks of one head read the same keys, so they belong into one slice of the cache. Where later rows have more keys, as
-        by a causal domain, a slice gets whole heads only: else the longest rows would be those of one slice.
+SPLIT    where rows are too few for the units of a device, blocks have parts of the keys, and a second launch combines them:
+         `tile t: 512 -> block online by workspace`, below the tile of the rows.
+HEADS    blocks of one head read the same keys, so they belong into one slice of the cache. Where later rows have more keys, as
+         by a causal domain, a slice gets whole heads only: else the longest rows would be those of one slice.
+ONE_COPY a tensor that both products read is staged once, in one layout: a name means one copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -51,6 +52,14 @@ class Turns(NamedTuple):
     each: Any
     parts: Any
     rounds: Any
+
+
+def copies(staged: Iterable[StagedOperand]) -> tuple[StagedOperand, ...]:
+    """ONE_COPY: of the operands that are one tensor the first."""
+    first: dict[str, StagedOperand] = {}
+    for s in staged:
+        first.setdefault(s.access.tensor, s)
+    return tuple(first.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +130,13 @@ class PassModel:
     def are_few(self) -> bool:
         """Is an open number of rows as small as that?"""
         return self.few_rows is not None and self.most[self.row] <= self.rows_of_call()
+
+    def copied_for(self, s: StagedOperand, a: AccessModel) -> str | None:
+        """ONE_COPY: the axis with neighbours, by the product's name of it, in the copy that the scores read, where that is the
+        copy of what the product reads; None where their subscripts differ."""
+        names = {self.inner: self.feature}
+        dims = tuple(tuple((names.get(i, i), c) for i, c in d) for d in s.access.dims)
+        return names.get(s.inner, s.inner) if dims == a.dims else None
 
     def is_made(self, a: AccessModel) -> bool:
         """Does the pass compute what is read?"""
@@ -227,7 +243,7 @@ class PassModel:
     def lines_above(
         self, at: Mapping[str, int], keys: int, staged: Sequence[tuple[StagedOperand, syntax.Line]]
     ) -> list[syntax.Line]:
-        """The lines down to the copies of an iteration, which has so many keys. `staged`: the line of each operand."""
+        """The lines down to the copies of an iteration, which has so many keys. `staged`: the line of each copy."""
         found = self.found
         online = modifier("online") if found.statistics else ()
         stages = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()

@@ -30,6 +30,18 @@ op with_lse[H, G, Q, T, D, E](q: f32[H, G, Q, D], k: f32[H, D, T], v: f32[H, T, 
     l[h, g, i] = sum(t) p[h, g, i, t]
     o[h, g, i, e] = (sum(t) p[h, g, i, t] * v[h, t, e]) / l[h, g, i]
     y[h, g, i] = m[h, g, i] + log(l[h, g, i])
+op of_keys[Q, T, D](q: f32[Q, D], k: f32[T, D]) -> (o: f32[Q, D]):
+    s[i, t] = sum(d) q[i, d] * k[t, d]
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, d] = (sum(t) p[i, t] * k[t, d]) / l[i]
+op turned[N](q: f32[N, N], k: f32[N, N]) -> (o: f32[N, N]):
+    s[i, t] = sum(d) q[i, d] * k[t, d]
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, d] = (sum(t) p[i, t] * k[d, t]) / l[i]
 op rounded[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D]):
     s[h, i, t] = (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * rsqrt(D)
     m[h, i] = max(t) s[h, i, t]
@@ -185,3 +197,17 @@ def test_bytes() -> None:
     (launch,) = counts.launches
     rows, keys = 2 * 200 * 32 * 4, 96 * 32 * 4
     assert sum(counts.moved["global"].values()) == 2 * rows + launch["blocks"] * 2 * keys
+
+
+def test_one_copy_of_what_both_products_read() -> None:
+    sizes = {"Q": 9, "T": 18, "D": 14}
+    made = compiled("of_keys", "sm_80", sizes)
+    assert made.schedule.count("move k -> shared") == 1
+    right_and_once(made.program, specialise(loads(OPS).ops["of_keys"], sizes))
+    lines = made.schedule.partition("\n")[2] + "\n"
+    assert compiled("of_keys", "sm_80", sizes, lines).program.launches == made.program.launches
+
+
+def test_one_copy_is_for_one_subscript() -> None:
+    """What one product reads at `[t, d]` and the other at `[d, t]` is no tile of keys for both."""
+    assert len(compiled("turned", "sm_80", {"N": 16}).program.launches) > 1

@@ -36,6 +36,12 @@ op with_lse[H, G, Q, T, D, E](q: f16[H, G, Q, D], k: f16[H, T, D], v: f16[H, T, 
     l[h, g, i] = sum(t) p[h, g, i, t]
     o[h, g, i, e] = (sum(t) f32(f16(p[h, g, i, t])) * f32(v[h, t, e])) / l[h, g, i]
     y[h, g, i] = m[h, g, i] + log(l[h, g, i])
+op of_keys[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D]) -> (o: f16[H, Q, D]):
+    s[h, i, t] = sum(c) f32(q[h, i, c]) * f32(k[h, t, c])
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(k[h, t, d])) / l[h, i]
 """
 CASES = {
     "attention": {"H": 1, "Q": 19, "T": 70, "D": 4},
@@ -169,3 +175,13 @@ def test_where_no_operand_is_a_result_as_it_lies() -> None:
     computations = pass_in_one_launch(op)
     assert computations is not None
     assert fragment_pass(context_of(op, device), computations) is None
+
+
+@pytest.mark.parametrize("device", ("sm_80", "gfx1100", "gfx942"))
+def test_one_copy_of_what_both_products_read(device: str) -> None:
+    sizes = {"H": 1, "Q": 19, "T": 37, "D": 16}
+    made = compiled("of_keys", device, sizes)
+    assert made.schedule.count("move k -> shared") == 1
+    right_and_once(made.program, specialise(loads(OPS).ops["of_keys"], sizes))
+    again = compiled("of_keys", device, sizes, made.schedule.replace("schedule of_keys_auto", "schedule s"))
+    assert again.program.launches == made.program.launches
