@@ -177,7 +177,7 @@ def test_where_no_operand_is_a_result_as_it_lies() -> None:
     assert fragment_pass(context_of(op, device), computations) is None
 
 
-@pytest.mark.parametrize("device", ("sm_80", "gfx1100", "gfx942"))
+@pytest.mark.parametrize("device", ["sm_80", "gfx1100", "gfx942"])
 def test_one_copy_of_what_both_products_read(device: str) -> None:
     sizes = {"H": 1, "Q": 19, "T": 37, "D": 16}
     made = compiled("of_keys", device, sizes)
