@@ -87,7 +87,8 @@ class NumpyArithmetic:
         return combine(kind, a, b, dtype, self.wide)
 
     def contract(self, factors, out, sizes, dtype):
-        return contract(factors, out, sizes, storage(dtype, self.wide))
+        with np.errstate(all="ignore"):
+            return contract(factors, out, sizes, storage(dtype, self.wide))
 
     def shape(self, tensor):
         return tensor.shape

@@ -119,6 +119,13 @@ def limits(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
+def largest(dtype: DType) -> float:
+    """The largest finite value of a type, but for bool."""
+    if dtype.kind != "float":
+        return float(limits(dtype)[1])
+    return float(np.finfo(np.float64).max) if dtype.name == "f64" else _FORMATS[dtype.name][2]
+
+
 def wrap(array: Array, dtype: DType) -> Array:
     """Integers (or truth values) modulo 2^bits."""
     array = np.asarray(array)

@@ -125,6 +125,19 @@ def test_infinities_and_nans_of_the_reference_are_right():
     assert not check_results.check(op, [x], [np.array([np.nan, -np.inf, np.inf], np.float32)]).ok
 
 
+def test_a_result_rounded_to_integers_is_right_on_both_sides_of_a_tie():
+    op = op_of(
+        "op f[M, K](A: f32[M, K], W: i8[K]) -> (Y: i32[M]):\n    s[i] = (max(k) abs(A[i, k])) / 127\n"
+        "    q[i, k] = i8(round(A[i, k] / s[i]))\n    Y[i] = sum(k) i32(q[i, k]) * i32(W[k])\n"
+    )
+    a, w = np.array([[254, 3, 1, 1, 7], [127, 3, 2, 6, 7]], np.float32), np.array([1, 1, 1, 50, 1], np.int8)
+    even = 127 + 2 + 0 + 50 * 0 + 4, 127 + 3 + 2 + 50 * 6 + 7  # the first row has quotients of 1.5, 0.5, 0.5 and 3.5
+    assert check_results.check(op, [a, w], [np.array(even, np.int32)]).ok
+    assert check_results.check(op, [a, w], [np.array([even[0] + 51, even[1]], np.int32)]).ok
+    assert not check_results.check(op, [a, w], [np.array([even[0] + 60, even[1]], np.int32)]).ok
+    assert not check_results.check(op, [a, w], [np.array([even[0], even[1] + 1], np.int32)]).ok
+
+
 def test_nothing_is_right():
     assert check_results.check(
         GEMM, [np.ones((0, 3), np.float32), np.ones((3, 4), np.float32)], [np.ones((0, 4), np.float32)]
@@ -175,9 +188,9 @@ def test_products_in_einsum():
 
 
 def test_elements_without_a_bound_are_told():
-    op = andiron.loads("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 1.0 / sqrt(X[i])\n").ops["f"]
-    x = np.array([4.0, 9.0, -1.0], np.float32)
-    said = check_results.check(op, [x], [np.array([1 / 2, 1 / 3, np.nan], np.float32)])
+    op = andiron.loads("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 1.0 / (X[i] * 0.1 - 0.1)\n").ops["f"]
+    x = np.array([11.0, 2.0, 1.0], np.float32)
+    said = check_results.check(op, [x], [np.array([1, 10, np.nan], np.float32)])
     assert said.ok
     assert "1 of 3 elements, which were not compared" in said.note
 
