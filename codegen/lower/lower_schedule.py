@@ -40,7 +40,7 @@ from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .intermediates.readers import stored_by_others
 from .intermediates.rims import with_rim_ranges
-from .leaves.check_instr import UnusableInstr, check_executing_units, leave_out
+from .leaves.check_instr import UnusableInstr, check_executing_units, explain_other_result, leave_out
 from .leaves.copy_leaf import copy_leaf
 from .leaves.instr_leaf import instr_leaf, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
@@ -173,7 +173,11 @@ class Lowering:
             m, inherited = None, fragment_here(f.views, w)
             if leaf.instr is not None and not isinstance(w, (InitAccumulator, CombinePartials)):
                 must = len(focus.computations) == 1 and inherited is None
-                m = self.find_instr(leaf.instr, w, leaf.named_at or leaf.span, must)
+                try:
+                    m = self.find_instr(leaf.instr, w, leaf.named_at or leaf.span, must)
+                except InstrMismatch as error:
+                    explain_other_result(self, f, w, leaf.instr, error)
+                    raise
             held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
             if m is not None and len(focus.computations) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)

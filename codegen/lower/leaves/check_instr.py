@@ -10,6 +10,8 @@ ITS_LANES   a launch has as many lanes as the fragments of the instruction.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ....dsl.device import Instr
 from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
@@ -25,6 +27,9 @@ from ..lowering_context import LoweringContext
 from ..spec import Focus
 from ..tiling.padded_trip_counts import is_scratch_memory
 from .match_instr import InstrMatch, all_matches, fragment_map
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
 
 
 def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
@@ -82,6 +87,19 @@ def leave_out(ctx: LoweringContext, unusable: UnusableInstr, at: Span | None, ch
         raise InstrMismatch(f"`{unusable.name}` cannot be used here: {unusable.why}", at, help=help) from None
     if at is not None:
         ctx.without_instr.add(at)
+
+
+def explain_other_result(low: Lowering, focus: Focus, computation: Computation, name: str, error: InstrMismatch) -> None:
+    """Where the instruction is that of another result of the lines, says why this one needs it: it reads a memory, and not what
+    units have as an instruction laid it out."""
+    others = (w for w in reversed(low.computations) if w is not computation and w.reduction is not None)
+    theirs = next((w.result for w in others if low.find_instr(name, w, error.span, must=False) is not None), None)
+    views = ((t, focus.views[t]) for t in computation.reads if t in focus.views)
+    read = next((tensor_of(t) for t, view in views if view.form in ("box", "indices") and view.computed), None)
+    if theirs is not None and read is not None:
+        error.message = f"`{name}` computes `{theirs}`; for `{computation.result}` no line says which units have which elements"
+        register = low.ctx.device.memories[-1].name
+        error.help = f"`keep {read} in {register}`: then they have those of `{read}`; or end the schedule with `compute`"
 
 
 def note_unused(ctx: LoweringContext, name: str, why: str, span: Span | None) -> None:

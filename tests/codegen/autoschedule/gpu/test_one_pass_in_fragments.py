@@ -14,6 +14,7 @@ from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.lower.lowering_context import LoweringContext
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.codegen.plan.computations import Computation
+from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
@@ -185,3 +186,13 @@ def test_one_copy_of_what_both_products_read(device: str) -> None:
     right_and_once(made.program, specialise(loads(OPS).ops["of_keys"], sizes))
     again = compiled("of_keys", device, sizes, made.schedule.replace("schedule of_keys_auto", "schedule s"))
     assert again.program.launches == made.program.launches
+
+
+def test_scores_in_memory_leave_statistics_without_units() -> None:
+    """The product's instruction is none of the maximum's, which is not what is wrong: with scores in registers, it is right."""
+    made = compiled("attention", "gfx1100", LARGE).schedule.replace("schedule attention_auto", "schedule s")
+    with pytest.raises(UserError) as refused:
+        compiled("attention", "gfx1100", LARGE, made.replace("keep s in register:", "keep s in shared:"))
+    assert refused.value.message == "`wmma_16x16x16_f16` computes `o`; for `m` no line says which units have which elements"
+    assert refused.value.help is not None
+    assert "`keep s in register`" in refused.value.help
