@@ -93,7 +93,7 @@ def explain_other_result(low: Lowering, focus: Focus, computation: Computation, 
     """Where the instruction is that of another result of the lines, says why this one needs it: it reads a memory, and not what
     units have as an instruction laid it out."""
     others = (w for w in reversed(low.computations) if w is not computation and w.reduction is not None)
-    theirs = next((w.result for w in others if low.find_instr(name, w, error.span, must=False) is not None), None)
+    theirs = next((w.targets[0] for w in others if low.find_instr(name, w, error.span, must=False) is not None), None)
     views = ((t, focus.views[t]) for t in computation.reads if t in focus.views)
     read = next((tensor_of(t) for t, view in views if view.form in ("box", "indices") and view.computed), None)
     if theirs is not None and read is not None:
