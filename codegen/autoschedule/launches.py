@@ -300,15 +300,19 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
         finished = _finished(every, device)
         named |= materialise_operands(every, device) | finished | squared_factor_names(op)
         rest = tuple(x for x in lines if not _has_own_launch(device, x))
-        moved = frozenset(x.tensor for x in all_lines(rest) if isinstance(x, syntax.Move))
         made = precomputed_operands(op, device)
-        named |= made - factors_of_moved(name_factors(op, made), made, moved) if moved else made
+        named |= made - factors_of_moved(name_factors(op, made), made, _moved(rest)).union(
+            *(factors_of_moved(name_factors(op, made), made, _moved(x), t) for t, x in _launch_blocks(device, lines).items())
+        )
         once |= named & made | finished
-    copied = frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
-    op = share_equal_factors(op, once, spoken, copied)
+    op = share_equal_factors(op, once, spoken, _moved(lines))
     # The lines are for one launch. Others are chosen, and stage factors by names of their own.
     with_names = name_factors(op, named | squared_factor_names(op, named))
     return every if every is not None and with_names == every else with_names  # what was found for it is known
+
+
+def _moved(lines: tuple) -> frozenset[str]:
+    return frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
 
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:

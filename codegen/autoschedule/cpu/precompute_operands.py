@@ -36,11 +36,15 @@ def precomputed_operands(op: Op, device: Device) -> frozenset[str]:
     return names | _converted_for_windows(op, {product.name for product, _ in found} | _as_it_is(op, device))
 
 
-def factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str]) -> frozenset[str]:
-    """Factors `made` by launches of their own, of products with one that reads a moved tensor: the main launch reads that."""
+def factors_of_moved(op: Op, made: frozenset[str], moved: frozenset[str], result: str | None = None) -> frozenset[str]:
+    """Factors `made` by launches of their own, of products with one that reads a moved tensor: the launch of the line that
+    moves it reads that. `result`: of the one product that the launch computes; None: of any."""
+    if not moved:
+        return frozenset()
     reading = {s.target for s in op.statements if s.target in made for ld in loads(s.value) if ld.tensor in moved}
-    products = ({ld.tensor for ld in loads(s.value)} for s in op.statements if s.reduction is not None)
-    return frozenset(t for read in products if not read.isdisjoint(reading) for t in read & made)
+    products = [s for s in op.statements if s.reduction is not None and result in (None, s.target.partition(".")[0])]
+    read = [{ld.tensor for ld in loads(s.value)} for s in products]
+    return frozenset(t for x in read if not x.isdisjoint(reading) for t in x & made)
 
 
 def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:

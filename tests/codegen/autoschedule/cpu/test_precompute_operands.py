@@ -163,3 +163,23 @@ def test_masks_by_place(name, target):
         kernel(x, out=out)
         for got, want in zip(out, reference(kernel.op)(x), strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("epilogue", ["{}", "relu({})"])
+def test_what_a_block_moves_is_converted_in_its_launch(epilogue):
+    """The other product, which reads it as well, has it converted once."""
+    product = epilogue.format("sum(k) f32(X[m, k]) * f32(W[k, n])")
+    text = (
+        "op two[M, N, K, P](X: f16[M, K], W: f16[K, N], V: f16[K, P]) -> (Y: f32[M, N], Z: f32[M, P]):\n"
+        f"    Y[m, n] = {product}\n    Z[m, p] = sum(k) f32(X[m, k]) * f32(V[k, p])\n"
+        "schedule s for two:\n    keep Y in dram:\n        tile m: 32 -> core\n        tile k: 32\n        move X -> l2\n"
+        "        auto\n    auto\n"
+    )
+    kernel = compile(text, target="cpu")
+    assert re.findall(r"keep (\w+\.\w+) in dram", kernel.schedule) == ["Z.left_f32", "Z.right_f32"]
+    head, _, lines = kernel.schedule.partition("\n")
+    ops = text.partition("schedule")[0]
+    assert compile(f"{ops}schedule s for two:\n{lines}", target="cpu").schedule.partition("\n")[2] == lines, head
+    for sizes in ({"M": 37, "N": 40, "K": 41, "P": 43}, {"M": 1, "N": 1, "K": 0, "P": 1}):
+        given = random_inputs(kernel.op, sizes)
+        assert check(kernel.op, given, kernel(*given)).ok
