@@ -69,7 +69,7 @@ class _Arithmetic:
 
 
 _TABLE: WeakTable[Any] = WeakTable()  # ONE_OBJECT: by what each object is made of
-_reference = _TABLE.reference
+_reference, _only, _new = _TABLE.reference, _TABLE.only, object.__new__
 
 
 def _none() -> None:
@@ -106,12 +106,12 @@ class Var(_Arithmetic):
         known = _reference(key)
         if known is not None and (found := known()) is not None:
             return found
-        self = super().__new__(cls)
+        self = _new(cls)
         self.name, self.lo, self.hi = key
         self.interval = lo, hi
         self._expr = _none
         self._key = 0, name, -math.inf if lo is None else lo, math.inf if hi is None else hi
-        return _TABLE.only(key, self)
+        return _only(key, self)
 
     def __reduce__(self):
         return Var, (self.name, self.lo, self.hi)
@@ -137,9 +137,9 @@ class Fn(_Node):
         known = _reference(key)
         if known is not None and (found := known()) is not None:
             return found
-        self = super().__new__(cls)
+        self = _new(cls)
         self.kind, self.args = key
-        return _TABLE.only(key, self)
+        return _only(key, self)
 
     @cached_property
     def _key(self) -> tuple:
@@ -199,9 +199,9 @@ class Expr(_Arithmetic, _Node):
         known = _reference(key)
         if known is not None and (found := known()) is not None:
             return found
-        self = super().__new__(cls)
+        self = _new(cls)
         self.terms, self.const = key
-        return _TABLE.only(key, self)
+        return _only(key, self)
 
     # The same as `_Arithmetic`'s, for what most sums are of.
 

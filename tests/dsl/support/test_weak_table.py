@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from threading import Thread
 
 from andiron.dsl.support.weak_table import WeakTable
 
@@ -52,3 +53,23 @@ def test_another_object_takes_the_place_of_one_that_is_gone():
     table._freed(late)
     assert found(table, "a") is two
     assert len(table) == 1
+
+
+def test_threads_get_one_object():
+    """While others of the same keys come and go."""
+    table: WeakTable[Thing] = WeakTable()
+    kept: list[list[Thing]] = [[] for _ in range(4)]
+
+    def make(mine: list[Thing]) -> None:
+        for n in range(2000):
+            table.only(n % 3, Thing())
+            mine.append(table.only(("kept", n), Thing()))
+
+    threads = [Thread(target=make, args=(mine,)) for mine in kept]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(len(set(map(id, same))) == 1 for same in zip(*kept, strict=True))
+    assert {n for n in range(3) if found(table, n)} == set()
+    assert len(table) == 2000
