@@ -61,8 +61,9 @@ def _fitting(
         yield from () if best is None else (best,)
         return
     inside = computation if computation.domain else strip_mask(computation)[0]
+    indices = frozenset([i for i, _, _ in leaf.fragment.maps])
     for instr in known:
-        for m in all_matches(instr, inside):
+        for m in all_matches(instr, inside, indices):
             filled = fragment_map(m, instr.statement.target)
             if same_fragment(leaf.fragment, filled):
                 yield m

@@ -49,7 +49,13 @@ def index_in_turn(one: FragmentMap, several: FragmentMap) -> str | None:
     if len(more) != 1 or len(counts) < len(one.maps) or one.lanes != several.lanes:
         return None
     same_order = replace(several, maps=tuple((i, *(several.of(i) or ())) for i in counts))
-    return more[0] if _layout(one).tiled(tuple(counts.values())).equal(_layout(same_order)) else None
+    return more[0] if _are_tiles(_layout(one), tuple(counts.values()), _layout(same_order)) else None
+
+
+@lru_cache(maxsize=1 << 10)
+def _are_tiles(one: FragmentLayout, counts: tuple[int, ...], several: FragmentLayout) -> bool:
+    """IN_TURN, whatever the indices are called: a fact about instructions, which all computations share."""
+    return one.tiled(counts).equal(several)
 
 
 @lru_cache(maxsize=1 << 10)

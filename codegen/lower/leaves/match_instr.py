@@ -96,9 +96,11 @@ def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
     return sum(theirs in tiles and extents[mine] > tiles[theirs] for mine, theirs in way[0])
 
 
-def all_matches(instr: Instr, computation: Computation) -> Iterator[InstrMatch]:
+def all_matches(instr: Instr, computation: Computation, taking: frozenset[str] = frozenset()) -> Iterator[InstrMatch]:
+    """All ways; `taking`: only those by which the instruction has these indices of the computation."""
     for index, operands, score in _found(instr, computation):
-        yield InstrMatch(instr, index, operands, score)
+        if not taking or taking.issubset([theirs for _, theirs in index]):
+            yield InstrMatch(instr, index, operands, score)
 
 
 Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction
