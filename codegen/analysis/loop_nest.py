@@ -150,6 +150,7 @@ def _address(coords: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Expr:
     return linear_combination([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, strides, strict=True)], 0)
 
 
+@lru_cache(maxsize=1 << 12)  # as well
 def first_and_step(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
     """`e` at var = first, and by how much it is more at each of the `count - 1` values that follow; None where that differs."""
     here, c = e.subs({var: first}), e.coefficient(var)

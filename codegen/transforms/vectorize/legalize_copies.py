@@ -230,4 +230,4 @@ def _runs(state: VectorizerState, p: Piece, name: str, coords: tuple[Expr, ...],
         return False
     buffer = state.buffers[name]
     address = linear_address(buffer, coords) - linear_address(buffer, p.coords)
-    return all(address.subs({r: as_expr(i)}).constant == i for i in range(count))
+    return address == as_expr(r) or all(address.subs({r: as_expr(i)}).constant == i for i in range(count))
