@@ -16,6 +16,9 @@ def with_constant_digits(d: Domain) -> Domain:
     for e in d.exprs:
         for atom, _ in e.terms:
             _divisors(atom, d.free, divisors)
+    values: dict[Var, Expr] = {}
+    free: dict[Var, Expr] = {}
+    conds: list[Expr] = []
     for x, by in divisors.items():
         chain = [1, *sorted(by)]
         if any(b % a for a, b in pairwise(chain)):
@@ -26,12 +29,16 @@ def with_constant_digits(d: Domain) -> Domain:
             high = (None if x.hi is None else x.hi // a) if last else chain[n + 1] // a - 1
             digit = Var(f"{x.name}.{n}", 0, high)
             value, digits[digit] = value + a * digit, ZERO
-        default = d.free[x]
-        if default != ZERO:
+        if d.free[x] != ZERO:
             raise NotSymbolic
-        d = d.subs({x: value})
-        d.free |= digits
-        d.conds += [c for v in digits for c in (as_expr(v), *([] if v.hi is None else [v.hi - v]))]
+        values[x] = value
+        conds += [c for v in digits for c in (as_expr(v), *([] if v.hi is None else [v.hi - v]))]
+        free |= digits
+    if not values:
+        return d
+    d = d.subs(values)
+    d.free |= free
+    d.conds += conds
     return d
 
 

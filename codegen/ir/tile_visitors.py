@@ -17,6 +17,7 @@ from .tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Let, Stmt, Store
 Coords = tuple[Expr, ...]
 _T = TypeVar("_T")
 _B = TypeVar("_B", bound=For | Alloc | If)
+_HOLDING = For, Alloc, If  # statements with bodies
 
 
 def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
@@ -38,7 +39,7 @@ def _collect(body: tuple[Stmt, ...], found: list[Stmt]) -> None:
 
 def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """The statement with `f` applied to each body in it; the same object when that changes nothing."""
-    if not isinstance(s, For | Alloc | If):
+    if not isinstance(s, _HOLDING):
         return s
     return with_bodies(s, f(s.body), f(s.orelse)) if isinstance(s, If) else with_bodies(s, f(s.body))
 

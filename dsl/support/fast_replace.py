@@ -17,8 +17,11 @@ def replace(x: T, **changes: Any) -> T:
     new = object.__new__(kind)
     fields = new.__dict__
     names = kind.__dataclass_fields__  # type: ignore[attr-defined]
-    for name in names:
-        fields[name] = mine[name]
+    if len(mine) == len(names):
+        fields.update(mine)
+    else:  # it has cached values
+        for name in names:
+            fields[name] = mine[name]
     fields.update(changes)
     if len(fields) != len(names):
         raise TypeError(f"{kind.__name__} has no such fields: {', '.join(changes)}")

@@ -75,6 +75,8 @@ class _Counts:
     def named(self, e: Expr) -> Expr:
         """The same object where no quotient or the like is of what is counted."""
         counted = self.counted
+        if counted.isdisjoint(e.variables()):
+            return e
         for a, _ in e.terms:
             if type(a) is not Var and not counted.isdisjoint(a.variables()):  # type: ignore[union-attr]
                 break

@@ -130,6 +130,8 @@ class _State(NamedTuple):
         return _State(_union(self.open, now), _union(self.flying, [_PriorAccess(a) for a in accesses if a.flight]))
 
     def map(self, f: Callable[[_PriorAccess, BarrierNode], _PriorAccess], loop: BarrierNode) -> _State:
+        if not self.open and not self.flying:
+            return self
         return _State(_union((), [f(p, loop) for p in self.open]), _union((), [f(p, loop) for p in self.flying]))
 
 
@@ -276,7 +278,7 @@ class _Placer:
         number = len(n.scope.loops)
         if p.same is None and n.turns in p.access.loops:
             return _PriorAccess(p.access, number, p.access.steps(number))
-        return _PriorAccess(p.access, number) if p.same == number else p
+        return _PriorAccess(p.access, number) if p.same == number and p.before else p
 
     def exposed(self, nodes: tuple[BarrierNode, ...], state: _State) -> tuple[list[_Conflict], _State]:
         """Accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what is left of
@@ -330,7 +332,7 @@ class _Placer:
 
 def _outside(p: _PriorAccess, n: BarrierNode) -> _PriorAccess:
     """An access in the loop or before it, after the loop."""
-    return p if p.same is not None and p.same < len(n.scope.loops) else _PriorAccess(p.access)
+    return p if p.same is None or p.same < len(n.scope.loops) else _PriorAccess(p.access)
 
 
 def _pairs(state: _State, n: BarrierNode) -> list[_Conflict]:
