@@ -11,7 +11,8 @@ for j: Y[j] = e[j] / total      -->      r = reciprocal(total); for j: Y[j] = di
 
 NOTHING_NEW   only values of registers and of tensors without an index move: they can be read if a loop runs zero times.
 ONCE          a function that costs more than a read, as an exponential, leaves a loop that is known to run, whatever it reads.
-              Where the loop is written out, the text shows it once. C compilers compute it again after a masked load.
+              Where the loop is written out, the text shows it once. C compilers compute it again after a masked load. A loop
+              that waits for others may not be known to read what was there before.
 WRITTEN       a register is read before a loop only if it was stored under conditions that hold there: idle units, and units
               beyond an edge, do not read registers that they never stored.
 """
@@ -26,7 +27,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, is_expensive, loads, rename_loads, transform, walk
 from ..ir.free_names import names_of, numbered_name
 from ..ir.program import Program
-from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Let, Stmt, Store
+from ..ir.tile_ir import Alloc, Barrier, Buffer, For, If, Launch, Let, Stmt, Store, Wait
 from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, with_buffers, written
 
 # What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
@@ -102,7 +103,7 @@ class _Hoister:
         moved: dict[Value, Buffer] = {}
         turns = (s.stop - s.start).constant
         names = {s.var, *(x.var for x in statements(s.body) if isinstance(x, For | Let))}
-        once = (turns or 0) > 0 and not any(isinstance(x, If) for x in statements(s.body))
+        once = (turns or 0) > 0 and not any(isinstance(x, If | Barrier | Wait) for x in statements(s.body))
         divides = self.divides and (turns is None or s.step.constant is None or turns >= _LEAST_TURNS * s.step.constant)
 
         def before(v: Apply) -> Load:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
-from andiron.codegen.ir.tile_ir import Alloc, Buffer, For, If, Store
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, For, If, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.transforms.licm import hoist_invariants
 from andiron.dsl.index.expr import ONE, Var, as_expr
@@ -82,6 +82,9 @@ def test_what_is_costly_leaves_a_loop_that_runs():
     assert kept_exponentials(put(Y, T, value=add(at(Y, T), power))) == 0
     assert kept_exponentials(put(Y, T, value=add(at(Y, T), Apply("exp", (at(Y, T),), F32)))) == 1
     assert kept_exponentials(put(Y, T, value=add(at(Y, T), Apply("exp", (at(X, Var("j", 0, 3)),), F32)))) == 1
+    assert (
+        kept_exponentials(Barrier("block"), put(Y, T, value=add(at(Y, T), power))) == 1
+    )  # others may have written it just then
     assert kept_exponentials(when((15 - as_expr(T),), put(Y, T, value=add(at(Y, T), power)))) == 1
     assert (
         kept_exponentials(loop(I, 0, N, put(Y, T, value=add(at(Y, T), power)))) == 0
