@@ -34,6 +34,20 @@ class Lifetime:
         return tuple(b for b in self.live if b.name not in self.unused)
 
 
+def places(body: tuple[Stmt, ...], around: tuple[Alloc, ...] = (), loops: tuple[For, ...] = ()) -> Iterator[Lifetime]:
+    """The same as `lifetimes`, where nobody asks what is unused."""
+    for s in body:
+        match s:
+            case Alloc():
+                yield Lifetime(s, around, loops)
+                yield from places(s.body, (*around, s), loops)
+            case For():
+                yield from places(s.body, around, (*loops, s))
+            case If():
+                yield from places(s.body, around, loops)
+                yield from places(s.orelse, around, loops)
+
+
 def lifetimes(body: tuple[Stmt, ...]) -> Iterator[Lifetime]:
     """The lifetime of each allocation in the statements, in the order of the text."""
     used: dict[int, frozenset[str]] = {}
