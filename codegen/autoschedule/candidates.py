@@ -18,7 +18,7 @@ from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
-from ..schedule.candidate import Candidate, Lines
+from ..schedule.candidate import Candidate, Description, Lines
 from .constraints import PlacedLine, merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
 from .cpu.matmul import matmul_candidates
@@ -116,7 +116,11 @@ def _less_copied(x: _CompletedPass) -> Candidate:
             own = syntax.block_of(place.line) if place.line is not None else ()
             line = replace(line, block=_without_moves(line.block, own))
         out.append(line)
-    return replace(x.candidate, make=lambda: tuple(out), about=f"{x.candidate.about} without copies", template=_less_copied)
+    return replace(x.candidate, make=lambda: tuple(out), describe=lambda: _without_copies(x.candidate), template=_less_copied)
+
+
+def _without_copies(x: Candidate) -> Description:
+    return x.description._replace(about=f"{x.about} without copies")
 
 
 def _without_moves(lines: Lines, own: Lines) -> Lines:

@@ -13,7 +13,7 @@ from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.build_tree import modifier
-from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
+from ..schedule.candidate import Candidate, Description, Lines, best_of_each_template_first
 from ..schedule.line_modifiers import asks_for_registers
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
@@ -70,7 +70,7 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
             break
         return filled
 
-    return Candidate(noted, about="the author's lines alone")
+    return Candidate(noted, lambda: Description(about="the author's lines alone"))
 
 
 def _dealt_to_lanes(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines | None:

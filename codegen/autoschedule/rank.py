@@ -6,9 +6,9 @@ schedule lines. For open sizes a candidate is judged at several sizes, by the ge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from math import prod
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
 from ..plan.computations import Computation, computation_extents
-from ..schedule.candidate import Candidate, Cost, Lines
+from ..schedule.candidate import Candidate, Cost, Description, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
 from .carried.block_loops import carried_loops
@@ -373,14 +373,18 @@ def every_candidate(r: RankedCandidates, launch: str) -> list[Candidate]:
 def _made(
     found: list[RankedCandidates], order: list[tuple[RankedCandidates, int, float]], launch: str, lines: Lines
 ) -> list[Candidate]:
-    costs = {r: r.costs([i for x, i, _ in order if x is r]) for r in found}
+    costs = {r: cache(partial(r.costs, [i for x, i, _ in order if x is r])) for r in found}  # of all, once one is asked for
     out = []
     for n, (r, i, _) in enumerate(order):
-        tile, cost = costs[r][i]
-        about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
         report = partial(_report, launch, found, order, n)
-        out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report, tile))
+        out.append(Candidate(partial(lines_of, r, i, lines), partial(_description, r, i, costs[r]), r.nest, report))
     return out
+
+
+def _description(r: RankedCandidates, i: int, costs: Callable[[], dict[int, tuple[dict[str, int], Cost]]]) -> Description:
+    tile, cost = costs()[i]
+    about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
+    return Description(cost, about, tile)
 
 
 def _report(launch: str, found: list[RankedCandidates], order: list[tuple[RankedCandidates, int, float]], n: int):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...dsl import syntax
 from ...dsl.support.cached import cached_property
@@ -31,26 +31,47 @@ class Cost:
 NO_COST = Cost(0.0, {})
 
 
+class Description(NamedTuple):
+    """What a candidate costs, what tells it from the others, for people, and its sizes, by the names that its template has."""
+
+    cost: Cost = NO_COST
+    about: str = ""
+    tile: Mapping[str, int] = {}
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way to compute a launch.
+    """A way to compute a launch. Of most candidates nobody asks anything: what is told of them is made when it is asked for.
 
-    make      its lines, when they are wanted        about   tells it from the others, for people
+    make      its lines                              describe  the rest that is told of it
     template  what made it: of several with one template the others often fail as the first does
     report    the choice for `explain`, if it is this one
-    tile      its sizes, by the names that the template has for them
     """
 
     make: Callable[[], Lines]
-    cost: Cost = NO_COST
-    about: str = ""
+    describe: Callable[[], Description] = Description
     template: object = None
     report: Callable[[], Any] | None = None
-    tile: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def lines(self) -> Lines:
         return self.make()
+
+    @cached_property
+    def description(self) -> Description:
+        return self.describe()
+
+    @property
+    def cost(self) -> Cost:
+        return self.description.cost
+
+    @property
+    def about(self) -> str:
+        return self.description.about
+
+    @property
+    def tile(self) -> Mapping[str, int]:
+        return self.description.tile
 
 
 def best_of_each_template_first(candidates: list[Candidate]) -> list[Candidate]:

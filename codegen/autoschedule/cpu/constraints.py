@@ -25,7 +25,7 @@ from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ...schedule.build_tree import constant_size
-from ...schedule.candidate import Candidate, Cost, Lines
+from ...schedule.candidate import Candidate, Cost, Description, Lines
 from ..constraints import PlacedLine, merged_lines, placements, slots_of_lines
 from ..line_builders import resize_panels, without_auto
 from .matmul import blockings, lines_of, sample_problem
@@ -48,7 +48,7 @@ def constrained_candidates(
                     found[fitted] = foreign, price(without_auto(fitted))  # HOLES
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
-            return [Candidate(partial(tuple, way), cost, describe_tiles(way)) for way, (_, cost) in order]
+            return [Candidate(partial(tuple, way), partial(Description, cost, describe_tiles(way))) for way, (_, cost) in order]
     return []
 
 

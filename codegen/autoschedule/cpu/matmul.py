@@ -28,7 +28,7 @@ from ....dsl.index.expr import Expr, Var
 from ....dsl.values import Load
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, unheld_indices
-from ...schedule.candidate import Candidate
+from ...schedule.candidate import Candidate, Description
 from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from ..machine_model import MachineModel, core_machine
 from ..representative_sizes import TYPICAL
@@ -54,7 +54,7 @@ def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     cpu, p = found
     costs = ((seconds(p, cpu, b, p.typical_extents), b) for b in dict.fromkeys(blockings(p, cpu)))
     ranked = sorted(costs, key=lambda x: x[0].seconds)
-    return [Candidate(partial(lines_of, p, cpu, b), cost, str(b)) for cost, b in ranked]
+    return [Candidate(partial(lines_of, p, cpu, b), partial(Description, cost, str(b))) for cost, b in ranked]
 
 
 def few_rows_or_columns(device: Device, computation: Computation) -> tuple[str, int] | None:

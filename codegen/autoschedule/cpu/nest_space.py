@@ -25,7 +25,7 @@ from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents, plain_index
 from ...schedule.build_tree import schedule_tree
-from ...schedule.candidate import Candidate, Cost, Lines
+from ...schedule.candidate import Candidate, Cost, Description, Lines
 from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, core_machine
@@ -56,7 +56,11 @@ def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...],
     best = min(c.seconds for c in costs)
     preferred = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(nests) - 1)]
     order = sorted(range(len(nests)), key=lambda n: (not preferred[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [Candidate(partial(nests.__getitem__, n), costs[n], describe_tiles(nests[n])) for n in order]
+    return [Candidate(partial(nests.__getitem__, n), partial(_description, nests[n], costs[n])) for n in order]
+
+
+def _description(nest: Lines, cost: Cost) -> Description:
+    return Description(cost, describe_tiles(nest))
 
 
 def nest_schedules(

@@ -38,7 +38,7 @@ from ....dsl.op import Op
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
-from ...schedule.candidate import Candidate, Lines
+from ...schedule.candidate import Candidate, Description, Lines
 from ..line_builders import modifier, move_with_layout, tile_text
 from ..one_pass.chains import chains_of, together_in_launch
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
@@ -196,4 +196,8 @@ def _lines(device: Device, p: Pass, memory: str) -> Lines:
 
 def one_pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
     lines = one_pass_lines(ctx.device, computations)
-    return [] if lines is None else [Candidate(lambda: lines, about="one pass, a row for each lane", template="one pass")]
+    return (
+        []
+        if lines is None
+        else [Candidate(lambda: lines, lambda: Description(about="one pass, a row for each lane"), "one pass")]
+    )

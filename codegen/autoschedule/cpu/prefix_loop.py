@@ -17,7 +17,7 @@ from ....dsl import syntax
 from ...lower.lowering_context import LoweringContext
 from ...lower.tiling.prefixes import prefix_along
 from ...plan.computations import Computation
-from ...schedule.candidate import Candidate, Lines
+from ...schedule.candidate import Candidate, Description, Lines
 from ..line_builders import modifier, tile_text
 from .default_nests import cores_and_lanes
 
@@ -44,7 +44,7 @@ def prefix_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     if count is not None and count < ROWS_A_TERM * terms:
         return []
     lines = _lines(w, row, last, terms, VECTORS * width, cores.name, lane.name)
-    return [Candidate(lambda: lines, about="goes on from tile to tile", template="prefix")]
+    return [Candidate(lambda: lines, lambda: Description(about="goes on from tile to tile"), template="prefix")]
 
 
 def _lines(w: Computation, row: str, last: str, terms: int, across: int, core: str, lane: str) -> Lines:

@@ -17,7 +17,7 @@ from ....dsl import syntax
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...plan.derived_names import CombiningAccumulator
-from ...schedule.candidate import Candidate
+from ...schedule.candidate import Candidate, Description
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
 
@@ -33,7 +33,7 @@ def combining_candidates(ctx: LoweringContext, computations: tuple[Computation, 
     machine = MachineModel.of(ctx.device)
     if machine is None:
         return []
-    return [Candidate(lambda: _lines(machine, computations, reductions), about="combined parts")]
+    return [Candidate(lambda: _lines(machine, computations, reductions), lambda: Description(about="combined parts"))]
 
 
 def _lines(
