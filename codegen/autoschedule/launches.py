@@ -167,7 +167,7 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
     apart = apart_launches(launches, lambda: context_of(op, device), [sizes for sizes, _ in sample_sizes(ctx, together)])
     if apart is None:
         return False
-    report = compared(ranked, op.name, apart)
+    report = compared(ranked, together[-1].targets[0], apart)
     ctx.alternatives.append(report)
     return report.candidates[0].nest.startswith("one pass")
 
