@@ -93,10 +93,12 @@ def product_of_product(computations: tuple[Computation, ...]) -> OnePass | None:
     if len(computations) != 2:
         return None
     first, second = computations
-    if any(w.reduction is None or w.reduction.kind != "sum" or w.domain or w.fused for w in computations):
+    if any(w.reduction is None or w.reduction.kind != "sum" or w.fused for w in computations):
         return None
     if len(second.reduced) != 1 or len(first.targets) != 1:
         return None
+    if any(v.name in first.reduced for c in first.domain for v in c.variables()):
+        return None  # some of its own terms: a tile of it is no product of an instruction
     (key,), (tensor,) = second.reduced, first.targets
     rows = tuple(i for i in first.indices if i != key)
     own = first.subscripts_of(tensor)
