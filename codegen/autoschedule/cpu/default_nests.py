@@ -32,7 +32,7 @@ from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
 from ..machine_model import block_machine, core_level
 from .matmul_model import square_transpose
-from .row_caching import cache_for, cached_rows
+from .row_caching import cache_for, cached_rows, repeated_rows
 
 UNROLL = 4  # vectors: a block of a lane index, so that loads overlap [estimate; test_first_candidates]
 ROWS = 32  # rows: that a core takes at once [measured: default-nests; test_first_candidates]
@@ -283,7 +283,12 @@ def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, .
         kept -= unfit
     levels = cores_and_lanes(device)
     held = cached_rows(op, device, levels[0], rows, along) if levels is not None and kept else frozenset()
-    return next((x for x in (kept | held, kept) if kept and launch_keeping(op, x) is not None), frozenset())
+    found = next((x for x in (kept | held, kept) if kept and launch_keeping(op, x) is not None), frozenset())
+    if found or not kept or levels is not None:
+        return found
+    # Statistics of what other statistics of the row finish, and store, are in one launch where it stays there.
+    stored = frozenset(s.target for s in repeated_rows(op, rows, along))
+    return kept if launch_keeping(op, kept | stored) is not None else frozenset()
 
 
 def _last(names: list[str], read: set[str]) -> str | None:

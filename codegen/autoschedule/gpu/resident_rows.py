@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from math import ceil
 
 from ....dsl.op import Op
-from ...plan.group_launches import launch_keeping
+from ...plan.group_launches import group_launches, launch_keeping
 from ..access_model import AccessProblem
 from ..cpu.row_caching import repeated_rows
 from ..machine_model import MachineModel
@@ -59,7 +59,8 @@ def fits_registers(machine: MachineModel, longest: int | None, size: int, groups
 def repeated_values(op: Op, machine: MachineModel, statistics: frozenset[str]) -> frozenset[str]:
     """Rows of these statistics that are computed once (`repeated_rows`), and fit registers beside what else is there. Only of
     rows of one length: of shorter ones the registers would be visited in vain."""
-    launch = launch_keeping(op, statistics) or ()
+    every = [w for g in group_launches(op, frozenset()) for w in g if w.reduction is not None]
+    launch = launch_keeping(op, statistics) or [w for w in every if not statistics.isdisjoint(w.targets)]
     rows = next((w.indices for w in launch if not statistics.isdisjoint(w.targets)), ())
     along = {i for w in launch for i in w.reduced}
     found = repeated_rows(op, rows, along)

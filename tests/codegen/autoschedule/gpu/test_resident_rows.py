@@ -43,6 +43,27 @@ def test_rows_without_a_length_or_too_long_are_read_again(sizes: dict[str, int])
     assert "keep e" not in schedule
 
 
+MARGINS = """op f[N, D](X: f32[N, D]) -> (Y: f32[N, D], a: f32[N, D], b: f32[N, D]):
+    m[i] = max(j) X[i, j]
+    l[i] = sum(j) exp(X[i, j] - m[i])
+    Y[i, j] = exp(X[i, j] - m[i]) / l[i]
+    q[i] = max(j) Y[i, j]
+    r[i] = sum(j) Y[i, j] * Y[i, j]
+    a[i, j] = q[i] - Y[i, j]
+    b[i, j] = r[i] - Y[i, j]
+"""
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_statistics_of_a_row_that_is_stored_are_in_its_launch(device: str) -> None:
+    """Where it stays in registers; else what reads it in memory, with the statistics, has launches of its own."""
+    for sizes in ({"N": 5, "D": 37}, {"N": 1, "D": 1}, {"N": 3, "D": 0}, {"N": 1, "D": 2 * LONGEST + 1}):
+        kernel = compile(MARGINS, target=f"emulate:{device}", sizes=sizes)
+        assert len(kernel.variants[0].program.launches) == (3 if sizes["D"] > LONGEST else 1)
+        arrays = random_inputs(kernel.op, sizes)
+        assert check(kernel.op, arrays, kernel(*arrays)).ok
+
+
 BOUNDED = """
 schedule bounded for softmax where N <= 128:
     auto
