@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include "count.h"
 
-#define GLOBALS_MOST 32
 #define GROUPS_MOST 32  // of shared buffers
 #define WORKERS_MOST 256
 #define CHAINS 512
@@ -59,7 +58,7 @@ struct Global {
 };
 
 static struct {
-    Global globals[GLOBALS_MOST];
+    Global* globals;  // of a call
     int global_count;
     const EmLaunch* launch;
     uint32_t number;  // of the launch, from 1 on

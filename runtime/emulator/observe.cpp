@@ -19,7 +19,8 @@ static int log_of(int64_t bytes) {
 extern "C" void ob_call_begin(const EmCall* call) {
     run.number = 0;
     run.global_count = 0;
-    for (int i = 0; i < call->global_count && i < GLOBALS_MOST; i++) {
+    run.globals = (Global*)malloc((call->global_count + 1) * sizeof(Global));
+    for (int i = 0; run.globals && i < call->global_count; i++) {
         const EmGlobal* g = &call->globals[i];
         const int log = log_of(g->element);
         const int64_t cells = (g->bytes >> log) + 1;
@@ -63,6 +64,8 @@ static void drop(Worker* w) {
 extern "C" void ob_call_end(const EmCall*) {
     if (em_fault_count() == 0 && plain_accesses) check_outputs();
     for (int i = 0; i < run.global_count; i++) free(run.globals[i].cells);
+    free(run.globals);
+    run.globals = nullptr;
     run.global_count = 0;
     for (Worker*& w : workers) {
         if (w) drop(w);

@@ -180,3 +180,12 @@ def test_a_buffer_of_one_thread_that_loops_of_one_name_index_is_an_array(device:
         a, b = rng.standard_normal((m, k)).astype("f4"), rng.standard_normal((k, n)).astype("f4")
         out = np.full((m, n), np.nan, "f4")
         np.testing.assert_allclose(kernel(a, b, out=out), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_observer_knows_any_number_of_tensors() -> None:
+    """It knew 32: an access to another one was out of bounds."""
+    names = [f"x{i}" for i in range(40)]
+    inputs = ", ".join(f"{n}: f32[N]" for n in names)
+    text = f"op f[N]({inputs}) -> (y: f32[N]):\n    y[i] = {' + '.join(f'{n}[i]' for n in names)}\n"
+    out = andiron.compile(text, target="emulate:sm_80")(*(np.full(5, i, np.float32) for i in range(40)))
+    np.testing.assert_array_equal(out, np.full(5, 780, np.float32))
