@@ -282,6 +282,8 @@ def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, .
             break
         kept -= unfit
     levels = cores_and_lanes(device)
+    if levels is None and not _lie_along(op, rows, along):
+        return frozenset()
     held = cached_rows(op, device, levels[0], rows, along) if levels is not None and kept else frozenset()
     found = next((x for x in (kept | held, kept) if kept and launch_keeping(op, x) is not None), frozenset())
     if found or not kept or levels is not None:
@@ -289,6 +291,14 @@ def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, .
     # Statistics of what other statistics of the row finish, and store, are in one launch where it stays there.
     stored = frozenset(s.target for s in repeated_rows(op, rows, along))
     return kept if launch_keeping(op, kept | stored) is not None else frozenset()
+
+
+def _lie_along(op: Op, rows: tuple[str, ...], along: Set[str]) -> bool:
+    """Whether elements of such rows lie beside each other, so that units of a GPU share a row. Of columns each unit has its
+    own, and few have one: parts of them, and what reads their sums, are launches of more units."""
+    mine = (s for s in op.statements if {*rows} <= {i for i, _ in s.ranges} <= {*rows, *along})
+    every = (ld.indices[-1] for s in mine for ld in loads(s.value) if ld.indices)
+    return any(v.name in along for e in every for v in e.variables())
 
 
 def _last(names: list[str], read: set[str]) -> str | None:

@@ -64,6 +64,22 @@ def test_statistics_of_a_row_that_is_stored_are_in_its_launch(device: str) -> No
         assert check(kernel.op, arrays, kernel(*arrays)).ok
 
 
+def test_columns_are_no_rows() -> None:
+    """A launch for sums of columns and what reads them had a unit for each column."""
+    text = """op f[N, D](A: f32[N, D], X: f32[N, D]) -> (Z: f32[N, D]):
+    g[j] = sum(i) A[i, j]
+    Z[i, j] = A[i, j] - X[i, j] * g[j]
+"""
+    kernel = compile(text, target="cuda:sm_80", sizes={"N": 4096, "D": 1024})
+    assert len(kernel.variants[0].program.launches) == 3
+    assert "tile i: 8 -> warp" in kernel.schedule
+    assert "tile j: 4 -> thread" in kernel.schedule
+    for sizes in ({"N": 37, "D": 5}, {"N": 0, "D": 3}, {"N": 1, "D": 1}):
+        kernel = compile(text, target="emulate:sm_80", sizes=sizes)
+        arrays = random_inputs(kernel.op, sizes)
+        assert check(kernel.op, arrays, [kernel(*arrays)]).ok
+
+
 BOUNDED = """
 schedule bounded for softmax where N <= 128:
     auto
