@@ -44,11 +44,18 @@ def complete_schedules(
     such lines mean a launch of its own.
     """
     context.planned = tuple(computations for computations, _ in parts)
+    context.read_by_launches = frozenset(t for x in context.planned for t in _read_from_others(x))
     trees = [(computations, _complete(context, computations, lines)) for computations, lines in parts]
     for computations, tree in trees:
         if not joined & shared_intermediates(computations) <= {t for x in all_nodes(tree) for t in x.tensors}:
             raise UnkeptIntermediate
     return trees
+
+
+def _read_from_others(computations: tuple[Computation, ...]) -> frozenset[str]:
+    """What a launch reads and does not compute itself."""
+    made = {t for w in computations for t in w.targets}
+    return frozenset(t for w in computations for t in w.reads if t not in made)
 
 
 def _complete(context: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Node:

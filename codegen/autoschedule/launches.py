@@ -267,7 +267,7 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
     said = {t for x in all_lines(lines) for t in tensors_of(x)}
     while True:
         try:
-            groups = group_launches(op, kept, apart, staged)
+            groups = group_launches(op, kept, apart, staged, [frozenset(x.tensors) for x in own])
         except CircularLaunches as error:
             if outputs := error.tensors & kept - _intermediates(op):  # they are stored in any case
                 kept -= outputs

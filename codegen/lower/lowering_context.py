@@ -63,6 +63,7 @@ class LoweringContext:
     instrs: dict[str, Instr] = field(default_factory=dict)
     without_instr: set[Span] = field(default_factory=set)  # lines for which an instruction was chosen that cannot be used
     planned: tuple[tuple[Computation, ...], ...] = ()  # the computations of each launch, as the lines have them
+    read_by_launches: frozenset[str] = frozenset()  # what launches of these read that others of them compute
     preceding_launches: list[tuple[Computation, ...]] = field(default_factory=list)  # of split reductions, as the next
     following_launches: list[tuple[Computation, ...]] = field(default_factory=list)
     filled_lines: dict[object, tuple] = field(default_factory=dict)  # key of a node -> the block that completion gives it

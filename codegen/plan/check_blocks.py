@@ -44,8 +44,13 @@ def check_blocks(op: Op, own: Sequence[syntax.Keep], lines: Iterable[syntax.Line
 
 
 def shared_by_blocks(own: Sequence[syntax.Keep], groups: Groups) -> frozenset[str]:
-    """What computations of a launch with several blocks read of each other: that joins the launches of these blocks."""
-    return frozenset(t for g in groups if len(_blocks_of(own, g)) > 1 for t in _read_within(g))
+    """What computations of a launch with several blocks read of each other: that joins the launches of these blocks. And the
+    same of launches that have one block: that keeps them apart."""
+    several = [g for g in groups if len(_blocks_of(own, g)) > 1]
+    for x in own:
+        mine = [g for g in groups if not _stored(g).isdisjoint(x.tensors)]
+        several += mine if len(mine) > 1 else []
+    return frozenset(t for g in several for t in _read_within(g))
 
 
 def joined_outputs(op: Op, own: Sequence[syntax.Keep]) -> frozenset[str]:

@@ -9,6 +9,7 @@ LAUNCH     a statement that is neither inlined, kept nor an epilogue gets a laun
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from ...dsl.errors import InternalError
@@ -29,7 +30,11 @@ class CircularLaunches(Exception):
 
 
 def group_launches(
-    op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset(), staged: frozenset[str] = frozenset()
+    op: Op,
+    kept: frozenset[str],
+    apart: frozenset[str] = frozenset(),
+    staged: frozenset[str] = frozenset(),
+    together: Iterable[frozenset[str]] = (),
 ) -> tuple[tuple[Computation, ...], ...]:
     """The op's computations, grouped by launch, in order. Raises CircularLaunches.
 
@@ -37,13 +42,14 @@ def group_launches(
     apart   those that it computes by themselves, before
     staged  pointwise intermediates that it moves: those are computed where they are moved, in their readers' launch, unless
             they are the epilogue of a reduction, which is a launch of its own
+    together  sets of those apart: what one of a set reads of it row by row is computed in its launch, which stores it for other
+            readers
     """
     kept |= staged
     computations = inline_intermediates([_computation(s) for s in op.statements], op, kept | apart)
     computations = _ride_along(computations, op, kept, apart)
-    return _launches(
-        computations, kept - {t for w in computations if w.reduction is not None for t in w.targets if t in staged}
-    )
+    kept -= {t for w in computations if w.reduction is not None for t in w.targets if t in staged}
+    return _launches(computations, kept, together)
 
 
 def shared_outputs(op: Op) -> frozenset[str]:
@@ -157,10 +163,14 @@ def _rides(x: Computation, w: Computation) -> bool:
     )
 
 
-def _launches(computations: list[Computation], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
+def _launches(
+    computations: list[Computation], kept: frozenset[str], together: Iterable[frozenset[str]]
+) -> tuple[tuple[Computation, ...], ...]:
     readers: dict[str, list[int]] = {}
+    made = {t: w for w in computations for t in w.targets}
     for n, w in enumerate(computations):
-        for tensor in w.reads & kept:
+        beside = {t for some in together if not some.isdisjoint(w.targets) for t in some & w.reads}
+        for tensor in w.reads & kept | {t for t in beside if _reads_own_row(w, t, made[t])}:
             readers.setdefault(tensor, []).append(n)
     groups = {n: [n] for n in range(len(computations))}
     group_of = [*groups]
@@ -171,7 +181,14 @@ def _launches(computations: list[Computation], kept: frozenset[str]) -> tuple[tu
             for x in groups[other]:
                 group_of[x] = mine
             groups[mine] += groups.pop(other)
-    return _in_order([[computations[n] for n in sorted(g)] for g in groups.values()], kept)
+    return _in_order([[computations[n] for n in sorted(g)] for g in groups.values()], kept.union(*together))
+
+
+def _reads_own_row(w: Computation, tensor: str, maker: Computation) -> bool:
+    """Does it read the tensor, which another one makes, at indices of its own results alone?"""
+    own = maker.subscripts_of(tensor)
+    read = [ld for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == tensor]
+    return {*own} <= {*w.indices} and all(tuple(map(plain_index, ld.indices)) == own for ld in read)
 
 
 def _in_order(groups: list[list[Computation]], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:

@@ -70,11 +70,12 @@ def view_form(readers: Iterable[Computation], node: Materialise, tensor: str, w:
 
 
 def is_read_elsewhere(low: Lowering, focus: Focus, tensor: str) -> bool:
-    """Whether the caller reads the tensor, whose output it is, or a computation that is not in focus."""
+    """Whether the caller reads the tensor, whose output it is, or a computation that is not in focus, or another launch that
+    somebody planned."""
     here = {x.name for x in focus.computations}
     others = (x for x in low.computations if x.name not in here and x.name not in low.served.get(tensor, ()))
     output = any(b.name == tensor and b.kind == "output" for b in low.ctx.buffers)
-    return output or tensor in low.read_again or any(tensor in x.reads for x in others)
+    return output or tensor in low.read_again or any(tensor in x.reads for x in others) or tensor in low.ctx.read_by_launches
 
 
 def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, below: Node) -> Focus:

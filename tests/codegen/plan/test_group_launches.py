@@ -94,3 +94,52 @@ def test_a_block_is_for_tensors_of_one_launch():
     assert caught.value.span.text == "keep P, Q in dram"
     assert "`keep Q in dram:`" in caught.value.help
     compile_program(module, module.ops["o"], module.schedules["together"], module.device("cpu:avx2"))
+
+
+# One launch computes both statistics, and another one reads them.
+STATISTICS = """
+op o[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    top[i] = max(j) X[i, j]
+    total[i] = sum(j) exp2(X[i, j] - top[i])
+    Y[i, j] = X[i, j] - top[i] + total[i]
+schedule whole for o:
+    keep top, total in dram:
+        tile i: 2 -> core
+        keep top in register
+        tile j: 4
+        tile j: 1 -> lane
+    auto
+schedule parts for o:
+    keep total, top in dram:
+        tile i: 1 -> core
+        tile j: 16 -> core online by workspace
+        keep top, total in register
+        tile j: 8 online
+        tile j: 1 -> lane
+    auto
+schedule none_kept for o:
+    keep top, total in dram:
+        tile i: 1
+    auto
+"""
+
+
+@pytest.mark.parametrize(("schedule", "launches"), [("whole", 2), ("parts", 3), ("none_kept", 2)])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 17), (5, 64), (2, 0), (0, 3)])
+def test_a_block_for_statistics_of_rows(schedule: str, launches: int, m: int, n: int):
+    """What the second one reads is stored, though the first one keeps it."""
+    module = andiron.loads(STATISTICS)
+    program = compile_program(module, module.ops["o"], module.schedules[schedule], module.device("cpu:avx2")).program
+    assert len(program.launches) == launches
+    x = np.random.default_rng(n).integers(-2, 3, (m, n)).astype(np.float32)
+    got = interpret(program, {"X": x}, {"M": m, "N": n}, {"core": 3})["Y"]
+    top = x.max(1, keepdims=True, initial=-np.inf)
+    np.testing.assert_array_equal(got, x - top + np.exp2(x - top).sum(1, keepdims=True))
+
+
+def test_a_block_for_statistics_is_printed_as_one():
+    module = andiron.loads(STATISTICS)
+    made = compile_program(module, module.ops["o"], module.schedules["parts"], module.device("cpu:avx2"))
+    assert made.schedule.splitlines()[1] == "    keep top, total in dram:"
+    again = andiron.loads(STATISTICS.split("schedule whole")[0] + made.schedule)
+    assert compile_program(again, again.ops["o"], again.schedules["parts"], again.device("cpu:avx2")).schedule == made.schedule

@@ -241,6 +241,11 @@ def random_schedule(rng: Random, op: Op, device: Device, name: str = "s") -> str
         lines = lines[: rng.randint(0, len(lines))]
     elif rng.random() < 0.1:
         lines = [x for x in lines if rng.random() < 0.8]
+    inner = [t.name for t in op.tensors if t.role == "intermediate"]
+    if len(inner) > 1 and rng.random() < 0.15:  # a launch of their own for two of them
+        block = [f"keep {', '.join(rng.sample(inner, 2))} in {device.memories[0].name}:"]
+        block += ["    " + y for x in lines or ["auto"] for y in x.split("\n")]
+        lines = [*block, "auto"]
     body = "\n".join(lines) or "auto"
     return head + "".join("    " + x + "\n" for x in body.split("\n"))
 
