@@ -159,8 +159,8 @@ A reduction without a name in the text is named after its statement: `Y.sum1` is
         """
 An intermediate that other statements read is computed here, once, and read from the named memory. All statements then share one
 launch. Without the line, a reduction that others read gets a launch of its own, and a pointwise intermediate is recomputed for
-each reader. In the outermost memory, with a block, it has an earlier launch. `keep a, b in dram:` is for both: one launch, also if
-`b[i]` reads `a[i]`. The block schedules it. Elsewhere each of several names has a block like this. Names have no order.
+each reader. In the outermost memory, with a block, it has an earlier launch. `keep a, b in dram:` is for both: one launch, also
+if `b[i]` reads `a[i]`. The block schedules it. Elsewhere each of several names has a block like this. Names have no order.
 
 The lines below schedule it too, or a block schedules its statement at this place. It computes the elements that the lines below
 read, with zeros past the edges, like a copy. So an operand that depends on several tensors (weights of four bits, their scales)

@@ -155,10 +155,9 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
         statistics = {d.statistic.name: d.statistic for d in together.chain}
         parts = {name: low.split[name].element(low, w) for name, w in statistics.items()}
         computations = with_own_values(computations, statistics, parts)
-        chain = {name: w for name, w in combining.items() if name in together.members}
-        combining = {name: w for name, w in combining.items() if name not in chain}
-        if chain:
-            ctx.following_launches.append(combined_chain(ctx, together.chain, chain, together.later))
+        if not together.members.keys().isdisjoint(combining):
+            ctx.following_launches.append(combined_chain(ctx, together.chain, combining, together.later))
+            combining = {}
     ctx.following_launches += [(w,) for w in combining.values()]
     return replace(focus, computations=tuple(computations), ranges=ranges, views=views, digits=tuple(digits))
 
@@ -173,9 +172,10 @@ def _once(low: Lowering, w: Computation, tile: Tile) -> None:
 
 
 def _read_later(low: Lowering, focus: Focus, w: Computation, tile: Tile, together: SplitChain) -> None:
-    """COMBINED_FIRST. Of a chain (OWN_VALUE), those in focus read what their part has, and others come later."""
+    """COMBINED_FIRST. Of a chain (OWN_VALUE), those in focus read what their part has, and others come later, as do the
+    write-backs of those beside it."""
     known = {w.name, *(x.name for x in together.later)}
-    if w.name in together.members:
+    if w.name in together.members or (together.chain and all(x.reduction is not None for x in focus.computations)):
         known |= {x.name for x in focus.computations}
     readers = [
         x.name for x in (*low.computations, *focus.computations) if x.name not in known and not x.reads.isdisjoint(w.targets)

@@ -2,6 +2,7 @@
 
 ONE_PASS      a statistic, those that depend on it, and what they read of each tile have one loop; all else has nests before it
               and after it, as without the word.
+BESIDE        so have other reductions over the index that are open around it, or that the tile splits.
 OPEN_ABOVE    the accumulators of all of them are open around the loop.
 RUNNING_ONLY  what a tile computes from a running value is read in this tile alone: it is no output, and no other nest reads it.
 LEAST_ONLINE  each iteration multiplies by a rounded factor, and error bounds count one for so many elements.
@@ -14,7 +15,7 @@ COMBINED_AND_CORRECTED   where the accumulator of a statistic closes, units comb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from ....dsl.errors.schedule import BadTileSize, CannotMeet, NotComputed, NotYet
 from ....dsl.semantics.error_bounds import LEAST_ONLINE
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Load, Part, Value, transform
+from ....dsl.values import Load, Part, Value, loads, transform
 from ...ir.printer import show_value
 from ...ir.schedule_tree import Fuse, Keep, Leaf, Node, Tile, fragment_of
 from ...ir.tile_ir import Stmt
@@ -89,14 +90,30 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
         read = any(not x.reads.isdisjoint(w.targets) for x in focus.computations if x.name in inside)
         if read and index in w.indices and not below.isdisjoint(w.targets):
             inside.add(w.name)
-    _check_running_only(low, focus, tile, chain, inside)
     results = {t for w in members(chain) for t in w.targets}
+    beside: list[Computation] = []
+    for w in _beside(focus, index, results):
+        alone = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
+        if w.name not in inside and (alone or tile_splits_reduction(low.ctx.device, tile)):
+            beside.append(w)
+    _check_running_only(low, focus, tile, chain, inside)
     parts: tuple[list[Computation], ...] = ([], [], [])
-    for w in focus.computations:
+    for w in (w for w in focus.computations if w not in beside):
         later = w.name not in inside and not w.reads.isdisjoint(results)
         results |= set(w.targets) if later else set()
         parts[1 if w.name in inside else 2 if later else 0].append(w)
+    parts[1].extend(beside)  # last, so that a statistic shares no loop with what stands before its previous value
     return [tuple(p) for p in parts]
+
+
+def _beside(focus: Focus, index: str, results: Collection[str]) -> Iterator[Computation]:
+    """BESIDE: reductions over the index whose terms read no result of the pass."""
+    found = {*results}
+    for w in focus.computations:
+        if index in w.reduced and found.isdisjoint(ld.tensor for ld in loads(w.value)):
+            yield w
+        elif not w.reads.isdisjoint(found):
+            found |= {*w.targets}
 
 
 def finished_later(
