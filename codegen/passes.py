@@ -16,6 +16,7 @@ from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
 from .autoschedule.launches import apart_tensors, context_of, joined_intermediates, launches_of, with_named_factors
+from .autoschedule.row_parts.choice import with_rows_in_parts
 from .coverage.check_contributions import check_contributions as check_contributions_of
 from .coverage.check_coverage import check_coverage as check_coverage_of
 from .ir.program import Program
@@ -147,6 +148,7 @@ def plan_launches(c: Compilation) -> None:
     """Lines belong to a launch. The computations of each launch must be known first."""
     c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
     if c.joined is None:
+        c.lines = with_rows_in_parts(c.op, c.device, c.lines, c.context)
         c.joined = joined_intermediates(c.op, c.device, c.lines, c.context)
     c.parts = launches_of(c.op, c.device, c.lines, c.joined)
 

@@ -38,6 +38,7 @@ from .made_in_tile.block_template import pair_templates
 from .one_pass.find_pass import product_of_product
 from .report import launch_report
 from .representative_sizes import representative_sizes
+from .row_parts.row_pass import row_pass
 from .siblings.block_siblings import block_siblings
 from .siblings.find_siblings import siblings_of
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
@@ -275,6 +276,8 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations, whole = computations[-1:], whole[-1:]
     elif not pairs:
         yield from row_templates(ctx, machine, computations, problems)
+        if is_all_open(lines) and (in_parts := row_pass(ctx, machine, computations, problems)) is not None:
+            yield in_parts
         yield from together_templates(ctx, machine, problems) if len(computations) > 1 else ()
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])

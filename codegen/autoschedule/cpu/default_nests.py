@@ -263,6 +263,13 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     return frozenset()
 
 
+def vector_statistics(op: Op, device: Device) -> frozenset[str]:
+    """The same of an op on one vector, whose statistics are no rows: what would be in one launch, if one unit had it."""
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} | shared_outputs(op)
+    along = {frozenset(s.reduction.indices) for s in op.statements if s.reduction is not None and not s.indices}
+    return _kept_statistics(op, device, inner, (), *along) if len(along) == 1 else frozenset()
+
+
 def _kept_statistics(op: Op, device: Device, inner: Set[str], rows: tuple[str, ...], along: frozenset[str]) -> frozenset[str]:
     """FUSED, of rows of this shape."""
     of_rows = [s.target for s in op.statements if s.indices == rows and s.target in inner]

@@ -5,6 +5,7 @@ The nest of the default rules (`default_nests`) is one of them. It is chosen unl
 MAPS      pieces of rows and rows for a core; vectors in flight; for windows, rows inside columns; squares that an instruction
           transposes.
 ROWS      lanes along a reduced axis: rows of a core, rows together in registers, vectors; or lanes across short rows.
+PARTS     rows that are fewer than cores are split: cores have parts of a row, which a launch that follows combines.
 COLUMNS   lanes along a free axis, and the reduction in a loop: strips of columns by a few rows, or a few columns by all rows.
 WINDOWS   short reduced axes are unrolled: each point of a window has a constant offset, and edges are masks. Several rows in
           registers share their loads.
@@ -27,9 +28,11 @@ from ...plan.computations import Computation, computation_extents, plain_index
 from ...schedule.build_tree import schedule_tree
 from ...schedule.candidate import Candidate, Cost, Description, Lines
 from ..access_model import AccessProblem
+from ..gpu.split_reductions import has_parts
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, core_machine
 from ..representative_sizes import typical_sizes
+from ..row_parts.find_chain import RowChain, row_chain
 from ..tile_space import even_tiles, round_up
 from .default_nests import CHUNK, DEEP
 from .default_nests import ROWS as RULE_ROWS
@@ -40,6 +43,12 @@ VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried; test_first_candidate
 ROWS = (1, 4, 128)  # rows: that a core takes at once, besides the rule's [tried; test_sizes_tried]
 SHORT_CHUNK = 1024  # elements: of a row, that a core takes at once, besides the rule's [tried; test_sizes_tried]
 STRIPS = (2048, 512, 4096, 8192)  # elements: a register strip of a row [tried; test_sizes_tried]
+PARTS = (4, 2, 8)  # parts: for a core, of all rows that are split [tried; test_few_rows_are_split]
+# elements: of all rows, from which on more cores are worth waking for parts of them [estimate; test_few_rows_are_split]
+LEAST = 131072
+# elements: of a part, after which lanes correct their sums [tried; test_a_pass_over_parts]
+IN_CACHE = 4096
+IN_PARTS = modifier("by", words=("workspace",))
 WINDOW = 32  # points: of a window that is unrolled, at most [limit]
 # log of times: by which another nest must be faster than the rule's, the precision of the model [measured: cpu-nests;
 # test_first_candidates]
@@ -114,6 +123,8 @@ def alternative_nests(
     n = NestTemplate(ctx, cpu, computation, rule, fast, max(1, (lane.bytes or 1) // computation.value.dtype.compute.bytes))
     if len(computations) > 1:
         yield from n.row_chain_nests() if any(w.reduction is not None for w in computations) else ()
+        chain = row_chain(computations)
+        yield from n.row_pass_nests(chain) if chain is not None else ()
     elif computation.reduction is None:
         yield from n.elementwise_nests()
     elif not computation.indices:
@@ -152,7 +163,7 @@ class NestTemplate:
         self.computation, self.rule, self.fast, self.lanes = computation, rule, fast, lanes
         self.line = max(lanes, (ctx.device.memories[0].transaction or 1) // computation.value.dtype.bytes)
         self.extents = computation_extents(computation)
-        self.cores, self.lane = cpu.outer.name, ctx.device.levels[-1].name
+        self.cores, self.lane, self.units = cpu.outer.name, ctx.device.levels[-1].name, cpu.units
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
         self.result = syntax.Keep((computation.result,), cpu.register.name)
@@ -235,6 +246,20 @@ class NestTemplate:
             lines = (self.distributed_rows(rows, r), tile_text((rows[-1], 1)), *self.plain, tile_text((self.fast, b)), *stream)
             yield (*lines, self.vector(self.fast), syntax.Compute())
 
+    def row_pass_nests(self, chain: RowChain) -> Iterator[Lines]:
+        """PARTS, all statistics in one pass over each part."""
+        dealt = (tile_text(*((i, 1) for i in chain.rows), level=self.cores),) if chain.rows else ()
+        for part, b in product(self.parts(chain.fast, self.tiles(chain.rows)), self.blocks(chain.fast)):
+            yield (
+                *dealt,
+                tile_text((chain.fast, part), level=self.cores, modifiers=(*modifier("online"), *IN_PARTS)),
+                syntax.Keep(chain.results, self.result.memory),
+                tile_text((chain.fast, IN_CACHE), modifiers=modifier("online")),
+                tile_text((chain.fast, b)),
+                self.vector(chain.fast),
+                syntax.Compute(),
+            )
+
     def row_nests(self) -> Iterator[Lines]:
         w, fast = self.computation, self.fast
         rows, others = w.indices, [tile_text((i, 1)) for i in w.reduced if i != self.fast]
@@ -249,16 +274,41 @@ class NestTemplate:
         for b in self.blocks(rows[-1]):
             inner = [tile_text((i, 1)) for i in w.reduced]
             yield (self.distributed_rows(rows, max(b, 128)), tile_text((rows[-1], b)), *self.plain, *inner, *across)
+        in_parts = self.parts(fast, self.tiles(rows)) if w.reduced == (fast,) else []
+        for part, b in product(in_parts, self.blocks(fast)):
+            dealt = tile_text(*((i, 1) for i in rows), level=self.cores)
+            yield (
+                dealt,
+                tile_text((fast, part), level=self.cores, modifiers=IN_PARTS),
+                *self.plain,
+                tile_text((fast, b)),
+                *end,
+            )
+
+    def parts(self, index: str, free: int | None) -> list[int]:
+        """PARTS: elements of a reduced axis that a core has, where `free` tiles of the results leave cores idle; none where
+        that is not known, or takes no time."""
+        extents = [e.constant for i, e in self.extents.items() if i in self.computation.all_indices]
+        long = self.extents[index].constant
+        if None in extents or long is None or free is None or not 0 < free < self.units or not has_parts(self.computation):
+            return []
+        wanted = tuple(max(1, long * free // (x * self.units)) for x in PARTS)
+        return [x for x in self.sizes(index, wanted) if x < long] if prod(n or 0 for n in extents) >= LEAST else []
+
+    def tiles(self, rows: tuple[str, ...], strip: int = 1) -> int | None:
+        """How many rows there are, or strips of them, if that is known."""
+        extents = [self.extents[i].constant for i in rows]
+        long = self.extents[self.fast].constant if strip > 1 else 1
+        return None if None in extents or long is None else prod(n or 0 for n in extents) * -(-long // strip)
 
     def whole_row_nests(self) -> Iterator[Lines]:
         w, fast = self.computation, self.fast
         others = [i for i in w.reduced if i != fast]
-        by = (syntax.Modifier("by", words=("workspace",)),)
         first = others[0] if others else fast
         split = any(isinstance(x, syntax.Tile) and x.level == self.cores for x in self.rule)
         parts = self.sizes(first, (2 * RULE_ROWS, 16, 256) if others else (4 * CHUNK, 16384, 262144)) if split else [0]
         for part, b in product(parts, self.blocks(fast)):
-            dealt = (tile_text((first, part), level=self.cores, modifiers=by),) if split else ()
+            dealt = (tile_text((first, part), level=self.cores, modifiers=IN_PARTS),) if split else ()
             yield (
                 *dealt,
                 *self.plain,
@@ -280,10 +330,14 @@ class NestTemplate:
         arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
         if inside and not arguments and not self.window:
             first, others = w.reduced[0], [tile_text((i, 1)) for i in w.reduced[1:]]
+            are_few = (self.tiles(rows, VECTORS[0] * self.lanes) or self.units) < self.units  # even as narrow strips
             for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (DEEP, 4, 32)), self.blocks(fast)):
                 distributed = tile_text(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
                 unrolled = tile_text((first, 1), modifiers=modifier("unroll", min(8, deep)))
-                yield (distributed, tile_text((first, deep)), tile_text((fast, b)), *keeps, unrolled, *others, *end)
+                rest = (tile_text((first, deep)), tile_text((fast, b)), *keeps, unrolled, *others, *end)
+                yield (distributed, *rest)
+                for part in self.parts(first, self.tiles(rows, max(strip, b))) if are_few else ():
+                    yield (distributed, tile_text((first, part), level=self.cores, modifiers=IN_PARTS), *rest)
         for b in self.blocks(fast):
             if not rows:
                 for strip in self.sizes(fast, (b, 1024, 16384)):

@@ -115,24 +115,31 @@ def compared(ranked: RankedCandidates, launch: str, apart: Sequence[ChosenLaunch
     some = {"one pass: 1 launch": part == 0, "one pass in parts of the keys: 2 launches": part > 0}
     halves = {name: replace(ranked, seconds=np.where(these, ranked.seconds, np.inf)) for name, these in some.items()}
     passes = {name: chosen_launch(launch, [r]) for name, r in halves.items() if np.isfinite(r.seconds[-1]).any()}
-    return side_by_side(passes, f"apart: {len(apart)} launches", apart, ALIKE)
+    return side_by_side(passes, {f"apart: {len(apart)} launches": apart}, ALIKE)
 
 
-def side_by_side(together: Mapping[str, ChosenLaunch], name: str, apart: Sequence[ChosenLaunch], alike: float) -> LaunchReport:
-    """Ways to compute several computations together beside the launches apart, which have this name: the fastest first.
+def side_by_side(
+    together: Mapping[str, ChosenLaunch], apart: Mapping[str, Sequence[ChosenLaunch]], alike: float
+) -> LaunchReport:
+    """Ways to compute several computations together beside launches apart, by name: the fastest first.
 
     alike   times: as long as the launches apart, that those together may take to be preferred
     """
-    reports = [x.candidate for x in apart]
-    seconds, asked, moved = (sum(getattr(x, what) for x in reports) for what in ("seconds", "asked", "moved"))
-    longest = max(reports, key=lambda x: x.seconds)
-    parts = {f"{n}: {x.nest}": x.seconds for n, x in enumerate(reports, 1)}
-    several = replace(longest, nest=name, seconds=seconds, asked=asked, moved=moved, parts=parts)
-    rows = [*(replace(x.candidate, nest=way) for way, x in together.items()), several]
-    every = np.array([*(x.seconds for x in together.values()), np.sum([x.seconds for x in apart], axis=0)]).T
-    slower = mean_slowdown(every, every.min(axis=1))
+    every = {**together, **{name: in_turn(name, launches) for name, launches in apart.items()}}
+    seconds = np.array([x.seconds for x in every.values()]).T
+    slower = mean_slowdown(seconds, seconds.min(axis=1))
     slower = slower / slower.min()
-    rows = [replace(x, slower=float(n)) for x, n in zip(rows, slower, strict=True)]
+    rows = [replace(x.candidate, nest=way, slower=float(n)) for (way, x), n in zip(every.items(), slower, strict=True)]
     report = next(iter(together.values())).report
     order = sorted(rows, key=lambda x: x.slower if x.nest in together else x.slower * alike)
     return replace(report, count=len(rows), candidates=tuple(order))
+
+
+def in_turn(name: str, launches: Sequence[ChosenLaunch]) -> ChosenLaunch:
+    """Launches one after another as one."""
+    reports = [x.candidate for x in launches]
+    seconds, asked, moved = (sum(getattr(x, what) for x in reports) for what in ("seconds", "asked", "moved"))
+    longest = max(launches, key=lambda x: x.candidate.seconds)
+    parts = {f"{n}: {x.nest}": x.seconds for n, x in enumerate(reports, 1)}
+    every = replace(longest.candidate, nest=name, seconds=seconds, asked=asked, moved=moved, parts=parts)
+    return ChosenLaunch(replace(longest.report, candidates=(every,)), np.sum([x.seconds for x in launches], axis=0))

@@ -26,11 +26,12 @@ from ...ir.limits import WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ...lower.reductions.argreduce_index import accumulator_types
 from ...plan.computations import Computation
-from ...plan.derived_names import result_of
+from ...plan.derived_names import CombiningAccumulator, result_of
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot, lines_of_slots
 from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
+from ..one_pass.combined_parts import AT_ONCE
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, useful_share, volume
 from .cost import ResourceUse, TileTraffic, resident_blocks
 from .elementwise import SETUP
@@ -60,6 +61,7 @@ class RowTemplate:
     resident: tuple[str, ...] = ()
 
     name = "rows"
+    parts = PARTS
 
     def __str__(self) -> str:
         return f"lanes along {self.fast}" + (", rows in registers" if self.one_pass else "")
@@ -95,7 +97,7 @@ class RowTemplate:
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
         longest = max(s[self.split_axis] for s in sizes)
-        parts = [p for p in PARTS if 2 * p <= longest] if "part" not in fixed and self._splits() else []
+        parts = [p for p in self.parts if 2 * p <= longest] if "part" not in fixed and self._splits() else []
         return with_splits(t, self._blocks(t, sizes[0]) < machine.units, "part", parts)
 
     @cached_property
@@ -194,10 +196,14 @@ class RowTemplate:
             l2_bytes=near + parts,
             dram_bytes=np.minimum(near, far) + parts,
             bytes_in_flight=flight,
-            rounds=1 + (1 if self.one_pass else len(self.problems)) + 0.1 * meetings,
+            rounds=1 + (1 if self.one_pass else len(self.problems)) + 0.1 * meetings + self._combining(t, splits),
             launches=1 + (t["part"] > 0),
             second_launch_bytes=parts + np.where(t["part"] > 0, result, 0),
         )
+
+    def _combining(self, t: Tiles, parts: Any) -> Any:
+        """Round trips of a second launch that combines so many parts of each row, which are no neighbours."""
+        return np.where((t["part"] > 0) & bool(self.rows), 2 + ceil_div(parts, AT_ONCE * self.machine.lanes), 0)
 
     def _moved(self, p: AccessProblem) -> list[AccessModel]:
         """Bytes read and written in the outermost memory: some results of several computations stay in registers."""
@@ -284,6 +290,8 @@ def row_templates(
     shared = min((w.indices for w in computations), key=len)
     main = max(problems, key=lambda p: len(p.axes))
     along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]
+    if not along and isinstance(main.computation.name, CombiningAccumulator):
+        along = list(main.reduced)  # parts of few rows are few, and found in a cache
     if not any(p.reduced for p in problems) or not along:
         return []
     if len(computations) == 1:

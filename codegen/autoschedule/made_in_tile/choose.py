@@ -98,6 +98,6 @@ def _beside_apart(pair: Pair, changed: Launches, new: Callable[[], LoweringConte
     made = chosen_launch(pair.reader.targets[0], ranked)
     way = f"{pair.tensor} made in each tile: 1 launch"
     name = f"apart: {len(apart)} launches" if len(apart) > 1 else f"{pair.tensor} inlined: 1 launch"
-    report = side_by_side({way: made}, name, apart, CLEARLY)
+    report = side_by_side({way: made}, {name: apart}, CLEARLY)
     is_faster = report.candidates[0].nest == way
     return MadeInTile(pair, is_faster, float(sum(x.seconds[-1] for x in apart) - made.seconds[-1]), report)

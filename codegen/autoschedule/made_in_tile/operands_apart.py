@@ -68,7 +68,7 @@ def _compared(
     if apart is None:
         return None
     way = f"{', '.join(sorted(factors))} computed in each tile: 1 launch"
-    report = side_by_side({way: _with_waits(name, ranked)}, f"apart: {len(apart)} launches", apart, 1 / CLEARLY)
+    report = side_by_side({way: _with_waits(name, ranked)}, {f"apart: {len(apart)} launches": apart}, 1 / CLEARLY)
     return OperandsApart(factors, report.candidates[0].nest != way, report)
 
 

@@ -50,4 +50,4 @@ def _beside(
     if any(x is None for x in found):
         return None
     one, *several = (x for x in found if x is not None)
-    return side_by_side({_SIBLINGS: one}, f"apart: {len(several)} launches", several, 1)
+    return side_by_side({_SIBLINGS: one}, {f"apart: {len(several)} launches": several}, 1)

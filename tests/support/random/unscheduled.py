@@ -227,7 +227,30 @@ def chains(t: Text) -> None:
     t.out("Y", f"{rows}, l", f"(sum(j) {read} * {c}){more}")
 
 
-FAMILIES = ((products, 6), (images, 4), (gathers, 2), (chains, 1))
+def row_statistics(t: Text) -> None:
+    """Statistics of rows, or of a vector, that follow each other, and what is computed of them for each row, or element."""
+    rows = t.pick("", "i", "i", "z, i")
+    here = f"{rows}, j" if rows else "j"
+    x, at = t.tensor("X", here), f"[{rows}]" if rows else ""
+    t.nonempty |= {"J"}
+    kind = t.pick("max", "max", "min")
+    t.body.append(f"top{at} = {kind}(j) {x}")
+    p = f"({x} - top{at})" if kind == "max" else f"(top{at} - {x})"
+    if t.total != "i32":
+        t.exact, p = False, f"exp(0.25 * {p})"
+    t.body.append(f"all_{at} = sum(j) {p}")
+    more = ""
+    if t.maybe(0.3):
+        t.body.insert(t.rng.randint(0, 2), f"hit{at} = sum(j) where(j == 3, {x}, 0)")
+        more = f" - hit{at}"
+    of_elements = t.maybe(0.6)
+    if of_elements:
+        t.out("Y", here, f"{p} + all_{at}{more}" if t.total == "i32" else f"{p} / all_{at}{more}")
+    if not of_elements or t.maybe(0.3):
+        t.out("S", rows, f"top{at} + all_{at}{more}")
+
+
+FAMILIES = ((products, 6), (images, 4), (gathers, 2), (chains, 1), (row_statistics, 2))
 
 
 def auto_op(rng: Random, name: str) -> RandomOp:

@@ -1,0 +1,119 @@
+"""Statistics of few long rows in one pass: blocks have parts of a row, and a second launch combines them (`split_chain`).
+
+    tile i: 1 -> block
+    tile j: 8192 -> block online by workspace
+    keep top, total in register
+    tile j: 2048 online                        a lane corrects its sums once for so many elements
+    move X -> register
+    tile j: 4 every 1024 -> thread
+    compute
+
+KNOWN_ROWS  The number of rows is known, and leaves units without a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.fast_replace import replace
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ..access_model import AccessProblem
+from ..constraints import Named, Slot
+from ..gpu.cost import ResourceUse
+from ..gpu.lane_pass import CORRECTION
+from ..gpu.pass_model import RUNNING
+from ..gpu.resident_rows import repeated_inputs
+from ..gpu.row_reductions import RowTemplate
+from ..line_builders import modifier, tile_text, tiled
+from ..machine_model import MachineModel
+from ..tile_space import Tiles, ceil_div, select_tiles, volume
+from .find_chain import row_chain
+
+PARTS = (1024, 2048, 4096, 8192, 16384, 32768)  # elements: of a row, that a block has [tried; test_sizes_tried]
+
+
+@dataclass(frozen=True)
+class RowPass(RowTemplate):
+    """Candidates for reductions of rows that follow each other (a `NestModel`). `resident` inputs are read once for all of
+    them. `results`: the accumulators.
+
+    slots  one for all lines: an author writes none of a pass, or all of them
+    """
+
+    results: tuple[str, ...] = ()
+
+    name = "row pass"
+    parts = PARTS
+
+    def __str__(self) -> str:
+        return f"parts of {self.fast}"
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return (Slot("pass", syntax.Tile),)
+
+    def _splits(self) -> bool:
+        return True
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
+        t = super().candidates(sizes, fixed)
+        return select_tiles(t, (t["part"] > 0) & (t["rows"] == 1) & (t["part"] % t["span"] == 0))
+
+    def _registers(self, t: Tiles) -> Any:
+        each = np.ceil(t["v"] * t["turns"] * self._bytes_of_place / self.machine.register_bytes)
+        return each + self.machine.reserved + RUNNING * (len(self.results) - 1)
+
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
+        whole, machine = super().demand(t, sizes), self.machine
+        followers = len(self.results) - 1
+        corrections = ceil_div(t["part"], t["span"]) * followers * CORRECTION
+        cycles = machine.lanes * machine.schedulers / machine.operations(self.problem.computation.value.dtype.compute)
+        count = ceil_div(sizes[self.fast], t["part"])
+        more = followers * count * volume(sizes[x] for x in self.rows) * self.problem.computation.value.dtype.bytes
+        return replace(
+            whole,
+            pipe=whole.pipe + corrections * cycles,
+            issue=whole.issue + corrections,
+            l2_bytes=whole.l2_bytes + more,
+            dram_bytes=whole.dram_bytes + more,
+            rounds=whole.rounds - len(self.problems) + 1,
+            second_launch_bytes=whole.second_launch_bytes + more,
+        )
+
+    def _combining(self, t: Tiles, parts: Any) -> Any:
+        """Of each result, without a loop over lanes' own parts (`combined_parts`)."""
+        return ceil_div(parts, self.machine.lanes) * len(self.results)
+
+    def lines(self, at: dict[str, int], sizes: Mapping[str, int]) -> Named:
+        machine, fast = self.machine, self.fast
+        outer, register = machine.outer.name, machine.register.name
+        combined = (*modifier("online"), *modifier("by", words=("workspace",)))
+        dealt = [tile_text(*((x, 1) for x in self.rows), level=outer)] if self.rows else []
+        lines = (
+            *dealt,
+            tile_text((fast, at["part"]), level=outer, modifiers=combined),
+            syntax.Keep(self.results, register),
+            tile_text((fast, at["span"]), modifiers=modifier("online")),
+            *(syntax.Move(x, register) for x in self.resident),
+            tiled([(fast, at["v"], at["turn"])], level=machine.lane.name),
+            syntax.Compute(),
+        )
+        return {"pass": lines}
+
+
+def row_pass(
+    ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
+) -> RowPass | None:
+    """None where the computations are something else, or rows are many (KNOWN_ROWS)."""
+    found = row_chain(computations)
+    if found is None or not 0 < (found.row_count or 0) < machine.units or (found.length or 0) < 2 * PARTS[0]:
+        return None
+    mine = tuple(p for p in problems if p.reduced)
+    resident = repeated_inputs(mine, found.rows, found.fast)
+    return RowPass(ctx, machine, mine, found.rows, found.fast, found.results, False, resident, found.results)

@@ -1,0 +1,163 @@
+"""Few long rows on GPUs: blocks have parts of a row by default, in one pass where one statistic follows another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.autoschedule.machine_model import block_machine
+from andiron.codegen.autoschedule.row_parts import choice
+from andiron.codegen.autoschedule.row_parts.row_pass import PARTS, RowPass
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.compile import compile
+
+from ....support.count_calls import calls
+from ....support.programs.attention_rows import within_bounds
+from ....support.programs.long_rows import OPS, compiled, row_inputs, sizes_of
+from ....support.rotation import rotated
+
+# launches on sm_80 of a row of a million elements
+LAUNCHES = {
+    "softmax": 3,
+    "softmax_f16": 3,
+    "log_softmax": 3,
+    "row_logsumexp": 2,
+    "vector_softmax": 3,
+    "vector_logsumexp": 2,
+    "softmin": 3,
+    "layernorm": 5,
+    "rmsnorm": 3,
+    "row_moments": 4,
+    "cross_entropy": 2,
+}
+APART = ("layernorm", "rmsnorm", "row_moments")  # no statistic is a maximum
+
+
+@pytest.mark.parametrize(("name", "device"), rotated(LAUNCHES, ("sm_80", "sm_90a", "gfx942", "gfx1100")))
+def test_a_long_row_is_split(name: str, device: str) -> None:
+    made = compiled(name, device, sizes_of(name, 1, 1_000_000))
+    assert len(made.program.launches) == LAUNCHES[name]
+    assert "by workspace" in made.schedule
+    (together,) = made.report["alternatives"]
+    assert together.candidates[0].nest.endswith(f": {LAUNCHES[name]} launches")
+    again = compiled(name, device, sizes_of(name, 1, 1_000_000), made.schedule)
+    assert again.schedule == made.schedule
+
+
+def test_alike_rows_have_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several are predicted to take 0.99 times as long."""
+    made = compiled("rmsnorm", "sm_80", {"M": 4, "N": 32768})
+    first, second = made.report["alternatives"][0].candidates
+    assert (len(made.program.launches), first.nest) == (1, "together: 1 launch")
+    assert choice.CLEARLY < second.seconds / first.seconds < 1
+    monkeypatch.setattr(choice, "CLEARLY", 1.0)
+    assert len(compiled("rmsnorm", "sm_80", {"M": 4, "N": 32768}).program.launches) > 1
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"M": 4096, "N": 4096}, {"M": 16, "N": 8192}, {"M": 256, "N": 131072}, {"N": 131072}, {"M": 1}]
+)
+def test_others_are_not_looked_at(sizes: dict[str, int]) -> None:
+    """Many rows, short ones, open ones."""
+    made = compiled("softmax", "sm_80", sizes)
+    assert len(made.program.launches) == 1
+    assert made.report["alternatives"] == ()
+
+
+def test_what_is_looked_at_first_is_little() -> None:
+    module = loads(OPS)
+    device = module.device("sm_80")
+    op = specialise(module.ops["layernorm"], {"M": 4096, "N": 4096})
+    compile_program(module, op, None, device)
+    machine = block_machine(device)
+    assert machine is not None
+    assert calls(lambda: choice._may_be_few_and_long(op, machine)) < 100
+
+
+def test_sizes_tried() -> None:
+    """Whole iterations of the loop, and two parts at least."""
+    made = compiled("row_logsumexp", "sm_80", {"M": 2, "N": 40_000})
+    launch = made.report["choices"][0]
+    found = [x for x in launch.candidates if x.nest.startswith(RowPass.name)]
+    assert found
+    assert all(x.tile["part"] in PARTS and x.tile["part"] % x.tile["span"] == 0 for x in found)
+    assert all(2 * x.tile["part"] <= 40_000 for x in found)
+
+
+@pytest.mark.parametrize(("name", "target"), rotated(LAUNCHES, ("emulate:sm_80", "emulate:gfx942")))
+def test_it_is_right(name: str, target: str) -> None:
+    """By the text itself, with results that are poisoned before."""
+    m, n = (1, 500_001) if name in APART else (6, 150_001)
+    kernel = compile(OPS, op=name, target=target, sizes=sizes_of(name, m, n))
+    assert "by workspace" in kernel.schedule
+    op = specialise(loads(OPS).ops[name], sizes_of(name, m, n))
+    arrays = row_inputs(name, m, n)
+    out = [np.full([e.constant or 0 for e in t.shape], 7, t.dtype.numpy) for t in op.outputs]
+    kernel(*arrays, out=out[0] if len(out) == 1 else tuple(out))
+    within_bounds(op, out, arrays)
+
+
+def small(name: str) -> str:
+    """The lines that are chosen on sm_80, with small parts."""
+    text = compiled(name, "sm_80", sizes_of(name, 1, 1_000_000)).schedule
+    for large, few in {"8192": "64", "4096": "32", "4 every 1024": "1 every 16", "1024": "64", "512": "32", "256": "8"}.items():
+        text = text.replace(large, few)
+    return text.replace("tile j: 128 -> warp", "tile j: 8 -> warp").replace("tile j: 4 -> thread", "tile j: 1 -> thread")
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_each_element_once(name: str) -> None:
+    lines = small(name)
+    for m, n in ((7, 200), (1, 63), (3, 1), (0, 5), (2, 0)):
+        sizes = sizes_of(name, m, n)
+        op = specialise(loads(OPS).ops[name], sizes)
+        made = compiled(name, "sm_80", sizes, lines)
+        if n > 0 or name not in APART:  # 0 / 0
+            arrays = row_inputs(name, m, n)
+            got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
+            within_bounds(op, got.values(), arrays)
+        check_once(made.program, op, {})
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 64, 129])
+def test_the_lines_take_any_size(n: int) -> None:
+    """Those that were chosen for one size, for open ones: rows without elements among them."""
+    kernel = compile(OPS + small("softmax"), op="softmax", schedule="softmax_auto", target="emulate:sm_80")
+    assert "online by workspace" in kernel.schedule
+    for m in (0, 1, 4, 6):
+        x = row_inputs("softmax", m, n)
+        out = np.full((m, n), 7, np.float32)
+        kernel(*x, out=out)
+        within_bounds(specialise(loads(OPS).ops["softmax"], {"M": m, "N": n}), [out], x)
+
+
+def test_powers_of_two_are_exact() -> None:
+    """Whatever the parts are: sums of small powers of 2 are exact."""
+    text = """op f[M, N](X: f32[M, N]) -> (Y: f32[M], Z: f32[M, N]):
+    top[i] = max(j) X[i, j]
+    Y[i] = sum(j) exp2(X[i, j] - top[i])
+    Z[i, j] = exp2(X[i, j] - top[i]) * Y[i]
+"""
+    x = np.random.default_rng(0).integers(-3, 4, (3, 100_000)).astype(np.float32)
+    kernel = compile(text, target="emulate:sm_80", M=3, N=100_000)
+    assert "keep top, Y in global:" in kernel.schedule
+    assert "online by workspace" in kernel.schedule
+    e = np.exp2(x - x.max(1, keepdims=True))
+    y, z = kernel(x)
+    np.testing.assert_array_equal(y, e.sum(1))
+    np.testing.assert_array_equal(z, e * e.sum(1, keepdims=True))
+
+
+def test_bytes() -> None:
+    """What is read once is asked for once: by the emulator's count."""
+    sizes = {"M": 2, "N": 40_000}
+    kernel = compile(OPS, op="row_logsumexp", target="emulate:sm_80", sizes=sizes)
+    assert "online by workspace" in kernel.schedule
+    kernel.counting = True
+    kernel(np.zeros((2, 40_000), np.float32))
+    counts = kernel.report.counts
+    assert counts is not None
+    assert 4 * 80_000 <= counts.moved["global"]["read"] < 1.05 * 4 * 80_000
