@@ -38,7 +38,7 @@ from .made_in_tile.block_template import pair_templates
 from .one_pass.find_pass import product_of_product
 from .report import launch_report
 from .representative_sizes import representative_sizes
-from .row_parts.row_pass import row_pass
+from .row_parts.row_pass import row_passes
 from .siblings.block_siblings import block_siblings
 from .siblings.find_siblings import siblings_of
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
@@ -276,8 +276,7 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations, whole = computations[-1:], whole[-1:]
     elif not pairs:
         yield from row_templates(ctx, machine, computations, problems)
-        if is_all_open(lines) and (in_parts := row_pass(ctx, machine, computations, problems)) is not None:
-            yield in_parts
+        yield from row_passes(ctx, machine, computations, problems) if is_all_open(lines) else ()
         yield from together_templates(ctx, machine, problems) if len(computations) > 1 else ()
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])
@@ -377,11 +376,11 @@ def _made(
     found: list[RankedCandidates], order: list[tuple[RankedCandidates, int, float]], launch: str, lines: Lines
 ) -> list[Candidate]:
     costs = {r: cache(partial(r.costs, [i for x, i, _ in order if x is r])) for r in found}  # of all, once one is asked for
-    out = []
-    for n, (r, i, _) in enumerate(order):
-        report = partial(_report, launch, found, order, n)
-        out.append(Candidate(partial(lines_of, r, i, lines), partial(_description, r, i, costs[r]), r.nest, report))
-    return out
+    reports = (partial(_report, launch, found, order, n) for n in range(len(order)))
+    return [
+        Candidate(partial(lines_of, r, i, lines), partial(_description, r, i, costs[r]), r.nest, report)
+        for (r, i, _), report in zip(order, reports, strict=True)
+    ]
 
 
 def _description(r: RankedCandidates, i: int, costs: Callable[[], dict[int, tuple[dict[str, int], Cost]]]) -> Description:

@@ -110,8 +110,8 @@ class Pass:
 
 def _conditions(ends: Iterable[tuple[Expr, int]], comparison: str) -> tuple[syntax.SizeCondition, ...]:
     """Of the sizes that are open, each once."""
-    ends = {str(e): n for e, n in ends if e.constant is None}
-    return tuple(syntax.SizeCondition(syntax.Name(e), comparison, syntax.Num(n)) for e, n in ends.items())
+    open_ = {str(e): n for e, n in ends if e.constant is None}
+    return tuple(syntax.SizeCondition(syntax.Name(e), comparison, syntax.Num(n)) for e, n in open_.items())
 
 
 def core_pass(device: Device, computations: tuple[Computation, ...]) -> Pass | None:

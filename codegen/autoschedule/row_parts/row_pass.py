@@ -13,7 +13,7 @@ KNOWN_ROWS  The number of rows is known, and leaves units without a block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,13 +107,13 @@ class RowPass(RowTemplate):
         return {"pass": lines}
 
 
-def row_pass(
+def row_passes(
     ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
-) -> RowPass | None:
-    """None where the computations are something else, or rows are many (KNOWN_ROWS)."""
+) -> Iterator[RowPass]:
+    """None where the computations are something else, or rows are many (KNOWN_ROWS); else one."""
     found = row_chain(computations)
     if found is None or not 0 < (found.row_count or 0) < machine.units or (found.length or 0) < 2 * PARTS[0]:
-        return None
+        return
     mine = tuple(p for p in problems if p.reduced)
     resident = repeated_inputs(mine, found.rows, found.fast)
-    return RowPass(ctx, machine, mine, found.rows, found.fast, found.results, False, resident, found.results)
+    yield RowPass(ctx, machine, mine, found.rows, found.fast, found.results, False, resident, found.results)
