@@ -267,9 +267,8 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     made = operand_computations(computations, own)
     if (chain is not None or products) and not made:
         return
-    siblings = siblings_of(computations)
+    siblings, named = siblings_of(computations), _named_instrs(lines)
     if siblings is not None:
-        named = _named_instrs(lines)
         yield from (x for x in block_siblings(ctx, machine, siblings) if _uses(x.whole.mapping, named))
         return
     if made:
@@ -282,7 +281,6 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
             yield from elementwise_templates(ctx, machine, problems[0])
             yield from carried_loops(ctx, machine, problems[0]) if is_all_open(lines) else ()
     if len(computations) == 1:
-        named = _named_instrs(lines)
         meant = (m for m in instr_mappings.mappings(ctx, computations[0]) if _uses(m, named))
         for m in _undominated(machine, list(meant)):
             nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes, own), made)
