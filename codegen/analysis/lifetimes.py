@@ -34,18 +34,18 @@ class Lifetime:
         return tuple(b for b in self.live if b.name not in self.unused)
 
 
-def places(body: tuple[Stmt, ...], around: tuple[Alloc, ...] = (), loops: tuple[For, ...] = ()) -> Iterator[Lifetime]:
+def allocations(body: tuple[Stmt, ...], around: tuple[Alloc, ...] = (), loops: tuple[For, ...] = ()) -> Iterator[Lifetime]:
     """The same as `lifetimes`, where nobody asks what is unused."""
     for s in body:
         match s:
             case Alloc():
                 yield Lifetime(s, around, loops)
-                yield from places(s.body, (*around, s), loops)
+                yield from allocations(s.body, (*around, s), loops)
             case For():
-                yield from places(s.body, around, (*loops, s))
+                yield from allocations(s.body, around, (*loops, s))
             case If():
-                yield from places(s.body, around, loops)
-                yield from places(s.orelse, around, loops)
+                yield from allocations(s.body, around, loops)
+                yield from allocations(s.orelse, around, loops)
 
 
 def lifetimes(body: tuple[Stmt, ...]) -> Iterator[Lifetime]:

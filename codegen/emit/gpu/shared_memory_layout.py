@@ -15,7 +15,7 @@ from ....dsl.errors.base import Label
 from ....dsl.errors.schedule import CapacityExceeded
 from ....dsl.index.expr import Var
 from ....dsl.support.amounts import bytes_text
-from ...analysis.lifetimes import places
+from ...analysis.lifetimes import allocations
 from ...ir.limits import WIDEST_ACCESS
 from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
 from ..lane_analysis import any_varies
@@ -89,7 +89,7 @@ def _again(p: _Place, q: _Place) -> bool:
 
 def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None]) -> Iterator[_Place]:
     """Each buffer directly after those whose lifetimes contain its own."""
-    for x in places(body):
+    for x in allocations(body):
         n = size(x.buffer)
         if n is not None:
             first = 0
