@@ -28,18 +28,21 @@ class BlockTime:
     """One kernel, for one block of an SM with all that are resident.
 
     cycles  of `blocks` blocks that run beside each other, by the number of these
+    slowest the same for warps of the scheduler where they take longest: with these the last round of an SM ends
     path    the instructions of a warp, from beginning to end
     busy    the share of the cycles that each pipe is busy, with all resident blocks
     """
 
     cycles: dict[int, float]
+    slowest: dict[int, float]
     path: tuple[Instruction, ...]
     busy: dict[str, float]
 
     def of_blocks(self, blocks: int) -> float:
         """Cycles of an SM that executes so many blocks."""
         most = max(self.cycles)
-        return blocks // most * self.cycles[most] + (self.cycles[blocks % most] if blocks % most else 0)
+        rounds = -(-blocks // most)
+        return (rounds - 1) * self.cycles[most] + self.slowest[blocks - (rounds - 1) * most]
 
 
 def block_time(code: Sequence[Instruction], threads: int, resident: Sequence[int], figures: SmFigures) -> BlockTime:
@@ -51,11 +54,15 @@ def block_time(code: Sequence[Instruction], threads: int, resident: Sequence[int
     short, body, cut = shortened(path)
     warps = -(-threads // LANES)
     cycles: dict[int, float] = {}
+    slowest: dict[int, float] = {}
     last = Instruction(0, "", "BAR.SYNC", "")  # the next block starts when all warps have ended
     for blocks in resident:
-        cycles[blocks] = replay([*short, last], works([*short, last], figures), warps, blocks, figures).cycles
+        found = replay([*short, last], works([*short, last], figures), warps, blocks, figures)
+        cycles[blocks], slowest[blocks] = found.cycles, found.slowest
         if cut:
-            cycles[blocks] += cut * replay(body, works(body, figures), warps, blocks, figures).cycles
+            found = replay(body, works(body, figures), warps, blocks, figures)
+            cycles[blocks] += cut * found.cycles
+            slowest[blocks] += cut * found.slowest
     most = max(cycles)
     busy: Counter[str] = Counter()
     for work in works(path, figures):
@@ -63,7 +70,7 @@ def block_time(code: Sequence[Instruction], threads: int, resident: Sequence[int
             busy[work.pipe] += work.cycles * warps * most / (1 if work.pipe == "shared memory" else figures.schedulers)
         busy["issue slots"] += warps * most / figures.schedulers
         busy["l2"] += work.l2 * warps * most / figures.l2_bytes
-    return BlockTime(cycles, path, {name: n / cycles[most] for name, n in busy.most_common()})
+    return BlockTime(cycles, slowest, path, {name: n / cycles[most] for name, n in busy.most_common()})
 
 
 def works(path: Sequence[Instruction], figures: SmFigures) -> list[Work]:

@@ -43,12 +43,14 @@ class Replay:
     """The steady state.
 
     cycles  of an iteration
+    slowest the same for warps of the scheduler where it takes longest: some have more warps than others
     stalls  cycles of an iteration that a warp waits, on average, by (place in the path, reason). `ISSUED` is one for each
             instruction. They add up to `cycles`
     waits   of the same places with scoreboards: for the instruction at which place, how often
     """
 
     cycles: float
+    slowest: float
     stalls: dict[tuple[int, str], float]
     waits: dict[int, Counter[int]]
 
@@ -95,6 +97,7 @@ class _Sm:
         self.queues: list[deque[float]] = [deque(maxlen=QUEUE) for _ in range(n)]
         self.shared = self.l2 = 0.0
         self.counts = False  # whether the steady state is reached, in which cycles are counted
+        self.cycles, self.issued = [0.0] * n, [0] * n  # of all warps of a scheduler, and their instructions
         self.stalls: defaultdict[tuple[int, str], float] = defaultdict(float)
         self.waits: dict[int, Counter[int]] = {}
         for warp in self.warps:
@@ -113,7 +116,8 @@ class _Sm:
             following |= {s: self._following(s) for s in changed}
         issued = sum(n for (_, reason), n in self.stalls.items() if reason == ISSUED)
         stalls = {key: n * len(self.path) / issued for key, n in self.stalls.items()}
-        return Replay(sum(stalls.values()), stalls, self.waits)
+        slowest = max(cycles / n for cycles, n in zip(self.cycles, self.issued, strict=True) if n) * len(self.path)
+        return Replay(sum(stalls.values()), slowest, stalls, self.waits)
 
     def _following(self, s: int) -> tuple[float, _Warp] | None:
         """The warp that a scheduler issues next, and the cycle. None while all wait at barriers."""
@@ -204,6 +208,8 @@ class _Sm:
         if not self.counts:
             return
         place, at = warp.place, warp.issued + 1
+        self.cycles[s] += now - warp.issued
+        self.issued[s] += 1
         self.stalls[place, ISSUED] += 1
         at = self._add(place, BARRIER_STALL if warp.left_barrier else WAIT, at, min(warp.ready, now))
         if (awaited := warp.awaited) and awaited.time > at:

@@ -40,6 +40,17 @@ def test_a_pipe_is_shared_by_the_warps_of_a_scheduler():
     assert cycles("HMMA.16816.F32 R4\nHMMA.16816.F32 R8", warps=4, blocks=2)[0] == 32
 
 
+def test_warps_of_a_scheduler_with_more_of_them_take_longer():
+    """Six warps on four schedulers, two of which have two each: while these make four iterations, the others make four."""
+    path = parse_sass(sass_text("HMMA.16816.F32 R4\nHMMA.16816.F32 R8"))["kernel"]
+    works = [w for i in path if (w := FIGURES.work(i))]
+    uneven = replay(path, works, 2, 3, FIGURES)
+    assert uneven.slowest == pytest.approx(2 * 2 * 8)
+    assert uneven.cycles == pytest.approx((4 * 32 + 4 * 16) / 8, rel=0.05)
+    even = replay(path, works, 2, 4, FIGURES)
+    assert even.slowest == pytest.approx(even.cycles) == pytest.approx(32)
+
+
 def test_pipes_work_side_by_side():
     """Four additions of 2 cycles hide behind a matrix instruction of 8."""
     assert cycles("HMMA.16816.F32 R4\n" + "LOP3.LUT R1\n" * 4)[0] == 8
