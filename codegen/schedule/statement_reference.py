@@ -244,8 +244,8 @@ for k: wait for copy k; begin copy k + n-1 to S[(k + n-1) % n], if there is such
 ```
 
 An asynchronous copy, `with` an instruction that has an `await`, is in flight until the wait. Any other copy is split at the
-last registers that it passes: early loads stay there, and are stored after the iteration's computation. Waits and barriers are
-derived. Any number of iterations is right. All buffers count against the memory's capacity.
+last registers that it passes: loads, with which an iteration begins, stay there, and are stored after its computation. Waits
+and barriers are derived. Any number of iterations is right. All buffers count against the memory's capacity.
 
 A pipeline inside another loop ends with it and begins anew. `through`, for moves to registers, loads the first tiles of the
 next iteration of that loop before the last tiles of this one are used.

@@ -12,8 +12,10 @@ ONE_GROUP    consecutive copies are one group. A copy that is not made still clo
              may be in flight at a wait in every iteration: those of n - 1 iterations, except the one waited for.
 COUNTED      if a counter tells how many copies are in flight, a wait allows only those that were surely issued since: none in
              the last iterations.
-TWO_HALVES   a synchronous copy is split at the registers it passes (`split_copies`): loads where an asynchronous copy would be
-             issued, stores after the statements that use the iteration's buffer.
+TWO_HALVES   a synchronous copy is split at the registers it passes (`split_copies`): loads first, stores after the statements
+             that use the iteration's buffer.
+BEFORE_WAITS loads to registers need nothing that is waited for, so they are under way while an iteration waits, also at its
+             barrier. There a compiler cannot delay them, as it does to save registers where nothing holds it.
 TOTAL        what computes what it stores stands under no condition, or no compiler would mix it with the arithmetic before it.
              The last iterations load the last one's elements once more, and store them where nobody reads.
 NAMED        registers have no index: loops over rotating ones are unrolled, by n iterations if the trip count is open.
@@ -292,14 +294,15 @@ class RotatingLoop:
         return tuple(out)
 
     def head(self, batch: CopyBatch) -> Body:
-        """STEADY: what a turn begins with."""
+        """STEADY, BEFORE_WAITS: what a turn begins with."""
         waits = [w for kind in batch.kinds for w in self.wait(kind, batch)]
         first = [(e.ahead, e.copy) for e in batch.entries if e.kinds]
-        others = [(e.ahead, e.halves.early if e.halves else e.copy) for e in batch.entries if not e.kinds and not e.total]
+        loads = [(e.ahead, e.halves.early) for e in batch.entries if e.halves and not e.total]
+        others = [(e.ahead, e.copy) for e in batch.entries if not e.kinds and not e.halves]
         issued, last = self.issued(batch, first), self.s.stop - 1
         self.first.append(issued)
         total = [x for e, h in batch.total for x in self.at(batch, minimum(self.s.var + e.ahead, last), h.early)]
-        return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others), *total)
+        return (*self.issued(batch, loads), *total, *waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
 
     def tail(self, batch: CopyBatch) -> Body:
         issued = self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves and not e.total])

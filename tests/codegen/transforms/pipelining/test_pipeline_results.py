@@ -177,6 +177,26 @@ def test_no_buffer_is_to_spare(name):
     assert faults(less, op, sizes_of(op, tile * (depth + 3), 15))
 
 
+def test_loads_to_registers_are_under_way_while_a_turn_waits():
+    """They stand before its wait and its barrier. What is stored does not: of A copies, of B the elements that were loaded."""
+    op, result = compiled("mixed")
+    (turn,) = main_loops(result.program)
+    first = next(n for n, s in enumerate(turn.body) if isinstance(s, If))
+    assert "b_shared_ahead" in buffers_used((turn.body[first],))
+    assert isinstance(turn.body[first + 1], Wait)
+    assert is_block_barrier(turn.body[first + 2])
+    later = [n for n, s in enumerate(turn.body) if isinstance(s, If) and n > first]
+    assert [buffers_used((turn.body[n],)) & {"a_shared", "b_shared"} for n in later] == [{"a_shared"}, {"b_shared"}]
+    for n in later:
+        moved = (*turn.body[: first + 1], turn.body[n], *turn.body[first + 1 : n], *turn.body[n + 1 :])
+
+        def edit(s: Stmt, moved=moved) -> list[Stmt]:
+            return [replace(s, body=moved)] if s is turn else [s]
+
+        found = faults(edited_launches(result.program, edit), op, sizes_of(op, 4 * 6, 15))
+        assert "race" in found, n
+
+
 THROUGH = ["through", "through_async", "through4", "through_single", "mma"]
 
 
