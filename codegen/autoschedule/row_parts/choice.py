@@ -25,6 +25,7 @@ from math import inf, prod
 
 from ....dsl import syntax
 from ....dsl.device import Device
+from ....dsl.errors.schedule import NotComputed
 from ....dsl.op import Op
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
@@ -76,7 +77,8 @@ class _Way:
 def _ways(op: Op, device: Device, machine: MachineModel) -> list[_Way]:
     """What there is without blocks first; nothing where rows are not few and long."""
     of_rows = row_statistics(op, device)
-    whole = launch_keeping(op, found) if (found := of_rows or vector_statistics(op, device)) else None
+    kept = of_rows or vector_statistics(op, device)
+    whole = launch_keeping(op, kept) if kept else None
     if whole is None or not _are_few_and_long(machine, whole):
         return []
 
@@ -84,18 +86,23 @@ def _ways(op: Op, device: Device, machine: MachineModel) -> list[_Way]:
         lines = tuple(syntax.Keep(x, machine.home.name, block=(syntax.AutoLine(),)) for x in blocks)
         return _Way(name, lines, tuple(g for g, _ in launches_of(op, device, lines)))
 
+    def one_pass(some: tuple[str, ...]) -> _Way | None:
+        try:
+            found = way("statistics in one pass", some)
+        except NotComputed:  # some of them read none of the others, and have launches of their own
+            return None
+        return found if row_chain(found.launches[0]) is not None else None
+
     rows = min((w.indices for w in whole), key=len)
-    names = tuple(s.target for s in op.statements if s.target in found and s.indices == rows)
+    names = tuple(s.target for s in op.statements if s.target in kept and s.indices == rows)
     out = [way("together")] if of_rows else []
     if of_rows and len(out[0].launches) > 1:
         return []
     out.append(way("statistics apart", *((t,) for t in names if of_rows)))
     reduced = tuple(t for w in whole if w.reduction is not None for t in w.targets)
     for some in (reduced, names):  # results of rows, which nobody reads, are reduced with the statistics if that is a pass
-        if len(some) > 1 and not (of_rows and len(some) == len(whole)):
-            one_pass = way("statistics in one pass", some)
-            if row_chain(one_pass.launches[0]) is not None:
-                return [*out, one_pass]
+        if len(some) > 1 and not (of_rows and len(some) == len(whole)) and (found := one_pass(some)) is not None:
+            return [*out, found]
     return out
 
 

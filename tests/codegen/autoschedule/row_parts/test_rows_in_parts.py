@@ -12,6 +12,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 
 from ....support.count_calls import calls
@@ -161,3 +162,49 @@ def test_bytes() -> None:
     counts = kernel.report.counts
     assert counts is not None
     assert 4 * 80_000 <= counts.moved["global"]["read"] < 1.05 * 4 * 80_000
+
+
+INDEPENDENT = {
+    "to_unit": """op to_unit[N](X: f32[N]) -> (Y: f32[N]):
+    low = min(j) X[j]
+    high = max(j) X[j]
+    Y[j] = (X[j] - low) / (high - low)
+""",
+    "cosine": """op cosine[M, N](X: f32[M, N], Z: f32[M, N]) -> (Y: f32[M]):
+    Y[i] = (sum(j) X[i, j] * Z[i, j]) / sqrt((sum(j) X[i, j] * X[i, j]) * (sum(j) Z[i, j] * Z[i, j]))
+""",
+    "moments": """op moments[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    a[i] = (sum(j) X[i, j]) / N
+    b[i] = (sum(j) X[i, j] * X[i, j]) / N
+    Y[i, j] = (X[i, j] - a[i]) * rsqrt(b[i] - a[i] * a[i] + 0.001)
+""",
+    "smoothed": """op smoothed[M, N](X: f32[M, N]) -> (Y: f32[M]):
+    top[i] = max(j) X[i, j]
+    total[i] = sum(j) exp(X[i, j] - top[i])
+    sums[i] = sum(j) X[i, j]
+    squares[i] = sum(j) X[i, j] * X[i, j]
+    Y[i] = top[i] + log(total[i]) - sums[i] / N - squares[i] / N
+""",
+    "divergence": """op divergence[M, N](X: f32[M, N], Z: f32[M, N]) -> (Y: f32[M]):
+    m[i] = max(j) X[i, j]
+    s[i] = sum(j) exp(X[i, j] - m[i])
+    n[i] = max(j) Z[i, j]
+    t[i] = sum(j) exp(Z[i, j] - n[i])
+    Y[i] = (sum(j) exp(X[i, j] - m[i]) * (X[i, j] - Z[i, j])) / s[i] - log(s[i]) + log(t[i]) - m[i] + n[i]
+""",
+}
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_statistics_that_read_none_of_each_other(name: str) -> None:
+    """They share no launch in the outermost memory: then there is no way with one pass for all."""
+    for device in ("sm_80", "gfx942", "cpu:avx2"):
+        module = loads(INDEPENDENT[name])
+        op = specialise(module.ops[name], {v.name: {"M": 2, "N": 300_000}[v.name] for v in module.ops[name].dims})
+        assert compile_program(module, op, None, module.device(device)).program.launches
+    sizes = {v.name: {"M": 2, "N": 150_000}[v.name] for v in loads(INDEPENDENT[name]).ops[name].dims}
+    kernel = compile(INDEPENDENT[name], op=name, target="cpu", threads=4, sizes=sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((2, 150_000) if len(t.shape) > 1 else 150_000, dtype=np.float32) for t in kernel.op.inputs]
+    out = kernel(*arrays)
+    assert check(kernel.op, arrays, (out,)).ok
