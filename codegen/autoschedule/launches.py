@@ -39,7 +39,7 @@ from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
 from .made_in_tile.find_pairs import factors_of_products, read_beyond
 from .made_in_tile.operands_apart import OperandsApart, operands_apart
-from .one_pass.chains import chains_of, operands_of_chains, together_in_launch
+from .one_pass.chains import chains_of, ends_of_chains, together_in_launch
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import sample_sizes
 from .siblings.choice import siblings_joined
@@ -111,7 +111,7 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
             passes |= kept
             elsewhere -= {s.target for s in part.statements}
     joined = _joined_apart(op, device, lines) if elsewhere and _keeps_for_completion(device, lines) else frozenset()
-    joined = joined & elsewhere - operands_of_chains(op, passes) | passes
+    joined = joined & elsewhere - ends_of_chains(op, passes) | passes
     if not elsewhere:
         return joined
     faster = is_all_open(lines) and block_machine(device) is not None and bool(_intermediates(op))
@@ -250,7 +250,7 @@ def _kept_and_apart(
     if not _keeps_for_completion(device, lines):
         return kept, own
     moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
-    operands = precomputed_operands(op, device) | _finished(op, device) | operands_of_chains(op, kept)
+    operands = precomputed_operands(op, device) | _finished(op, device) | ends_of_chains(op, kept)
     operands |= _operands_apart(op, device, lines)
     return kept, own | operands & _intermediates(op) - kept - moved - inlined
 

@@ -44,13 +44,14 @@ def pass_in_one_launch(op: Op) -> tuple[Computation, ...] | None:
     return None
 
 
-def operands_of_chains(op: Op, kept: frozenset[str]) -> frozenset[str]:
-    """What launches of their own compute of each element, because it is an operand of a chain with these intermediates."""
+def ends_of_chains(op: Op, kept: frozenset[str]) -> frozenset[str]:
+    """What is computed of each element and stored, because it is an operand of a chain with these intermediates, or its result:
+    a launch that others of its rows are in as well would be none of a pass."""
     pointwise = {s.target for s in op.statements if s.reduction is None and op.tensor(s.target).role == "intermediate"}
     found: set[str] = set()
     for part in chains_of(op) if kept else ():
         mine = kept_intermediates(part)
-        found |= {t.name for t in part.inputs} if mine and mine <= kept else set()
+        found |= {t.name for t in (*part.inputs, *part.outputs)} if mine and mine <= kept else set()
     return frozenset(pointwise & found)
 
 
