@@ -79,7 +79,9 @@ def test_the_chain_is_one_pass(name: str, device: str) -> None:
     assert made.schedule.count("online") == (2 if name in ("twice", "added", "named") else 1)
     assert not any({"s.sum1", "p"} & {b.name} for b in made.program.buffers)
     compared = [x.launch for x in made.report["alternatives"] if any("one pass" in c.nest for c in x.candidates)]
-    assert compared == {"twice": ["a", "o"], "added": ["o.sum1", "o.sum2"], "named": ["a", "b"]}.get(name, ["o"])  # by their results, as launches
+    assert compared == {"twice": ["a", "o"], "added": ["o.sum1", "o.sum2"], "named": ["a", "b"]}.get(
+        name, ["o"]
+    )  # by their results, as launches
 
 
 def test_chains() -> None:

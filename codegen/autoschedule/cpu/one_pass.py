@@ -58,7 +58,12 @@ ROOM = 0.75  # share: of a cache, for the buffers [estimate; test_limits]
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass on cores: what it computes, and its tiles. `across`: rows; `keys`; `high`: keys or features in registers."""
+    """A pass on cores: what it computes, and its tiles.
+
+    core, lane   the levels        width  elements of a vector     across  rows of a tile
+    keys         of an iteration   high   keys or features that registers hold at a time
+    bytes        of an element
+    """
 
     found: OnePass
     core: str
