@@ -21,7 +21,7 @@ from ...dsl.op import Op
 from ...dsl.values import is_expensive
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
-from ..schedule.size_bounds import with_bounds, without_decided_bounds
+from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.one_pass import pass_of
@@ -55,7 +55,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
         return
     bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
     if bounds:
-        yield _auto(op, "", *_where(bounds))
+        yield _auto(op, "", *size_conditions(bounds))
         yield None
         return
     yield from _passes_on_cores(op, device, dims, known or {})
@@ -84,7 +84,7 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
     if len(open_) != 1 or not open_ <= dims:
         return {}
     bounds = {n: largest // 2 // max(s.value.dtype.bytes for s in dear) for n in open_}
-    return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
+    return bounds if row_statistics(with_bounds(op, size_conditions(bounds)), device) != row_statistics(op, device) else {}
 
 
 def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) -> Iterator[syntax.ScheduleDecl]:
@@ -101,7 +101,7 @@ def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) ->
     open_ = sorted(str(e) for e in features if e.interval[1] is None)
     some: list[tuple[str, syntax.SizeCondition, tuple[syntax.SizeCondition, ...]]] = []
     for n, most in enumerate(FEATURES if open_ else (0,)):
-        where = tuple(syntax.SizeCondition(syntax.Name(e), "<=", syntax.Num(most)) for e in open_)
+        where = size_conditions(dict.fromkeys(open_, most))
         if is_excluded(*where):
             continue
         nest = _nest_of_pass(op, device, where) if {*open_} <= dims else None
@@ -122,7 +122,7 @@ def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) ->
 
 def _passes_on_cores(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) -> Iterator[syntax.ScheduleDecl]:
     """PASSES, those of few features first; then, where the number of rows is open, the launches apart for one row."""
-    found = pass_of(op, device)
+    found = pass_of(op, device) if dims else None
     if found is None:
         return
 
@@ -139,12 +139,12 @@ def _passes_on_cores(op: Op, device: Device, dims: set[str], known: Mapping[str,
             if inside is None or inside.memory(device) is None:
                 break
             yield decl
-    one = syntax.SizeCondition(syntax.Name(str(found.row)), "==", syntax.Num(1))
+    one = size_conditions({str(found.row): 1}, "==")
     for suffix, n in most.items():
-        decl = _auto(op, f"_one{suffix}", one, *found.features_within(n))
+        decl = _auto(op, f"_one{suffix}", *one, *found.features_within(n))
         if is_possible(decl):
             yield decl
-    if not bounded and is_possible(decl := _auto(op, "_one_any", one)):
+    if not bounded and is_possible(decl := _auto(op, "_one_any", *one)):
         yield decl
 
 
@@ -180,10 +180,6 @@ def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl |
         return ()
     n, most = syntax.Name(str(size)), syntax.Num(ROWS)
     return _auto(op, "", syntax.SizeCondition(n, ">", most)), _auto(op, "_few", syntax.SizeCondition(n, "<=", most))
-
-
-def _where(bounds: dict[str, int]) -> tuple[syntax.SizeCondition, ...]:
-    return tuple(syntax.SizeCondition(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
 
 
 def _auto(op: Op, suffix: str, *where: syntax.SizeCondition) -> syntax.ScheduleDecl:

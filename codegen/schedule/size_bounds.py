@@ -49,6 +49,11 @@ def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
     )  # fmt: skip
 
 
+def size_conditions(ends: Mapping[str, int], comparison: str = "<=") -> tuple[syntax.SizeCondition, ...]:
+    """The condition of each size; `ends`: what it is compared with."""
+    return tuple(syntax.SizeCondition(syntax.Name(name), comparison, syntax.Num(n)) for name, n in ends.items())
+
+
 def without_decided_bounds(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
     """The schedule without the conditions that sizes fixed at compile time decide; None when they exclude it."""
     table = {name: as_expr(value) for name, value in known.items()}

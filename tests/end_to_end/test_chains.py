@@ -26,6 +26,15 @@ def chain(q: str, o: str, n: str = "") -> str:
 BEFORE, TWO = chain("q", "o"), chain("q", "a") + chain("a", "o", "2")
 FIRST = "(sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]"
 SECOND = FIRST.replace("p[", "p2[").replace("v[", "v2[").replace("l[", "l2[")
+BOTH = """
+    s[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k[h, t, d])
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    s2[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k2[h, t, d])
+    m2[h, i] = max(t) s2[h, i, t]
+    p2[h, i, t] = exp(s2[h, i, t] - m2[h, i])
+    l2[h, i] = sum(t) p2[h, i, t]"""
 OPS = f"""
 op normalised[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D], g: f32[D]) -> (o: f16[H, Q, D]):
     r[h, i] = rsqrt((sum(d) f32(q[h, i, d]) * f32(q[h, i, d])) / D + 1e-6)
@@ -38,26 +47,10 @@ op twice[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f
 op beside[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) -> (o: f16[H, Q, D], s2: f32[T]):{chain("q", "o")}
     s2[t] = sum(h, d) f32(k[h, t, d]) * f32(v[h, t, d])
 op added[H, Q, T, S, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D], k2: f16[H, S, D], v2: f16[H, S, D])
-        -> (o: f32[H, Q, D], l: f32[H, Q]):
-    s[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k[h, t, d])
-    m[h, i] = max(t) s[h, i, t]
-    p[h, i, t] = exp(s[h, i, t] - m[h, i])
-    l[h, i] = sum(t) p[h, i, t]
-    s2[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k2[h, t, d])
-    m2[h, i] = max(t) s2[h, i, t]
-    p2[h, i, t] = exp(s2[h, i, t] - m2[h, i])
-    l2[h, i] = sum(t) p2[h, i, t]
+        -> (o: f32[H, Q, D], l: f32[H, Q]):{BOTH}
     o[h, i, d] = {FIRST} + {SECOND}
 op named[H, Q, T, S, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D], k2: f16[H, S, D], v2: f16[H, S, D])
-        -> (o: f32[H, Q, D]):
-    s[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k[h, t, d])
-    m[h, i] = max(t) s[h, i, t]
-    p[h, i, t] = exp(s[h, i, t] - m[h, i])
-    l[h, i] = sum(t) p[h, i, t]
-    s2[h, i, t] = sum(d) f32(q[h, i, d]) * f32(k2[h, t, d])
-    m2[h, i] = max(t) s2[h, i, t]
-    p2[h, i, t] = exp(s2[h, i, t] - m2[h, i])
-    l2[h, i] = sum(t) p2[h, i, t]
+        -> (o: f32[H, Q, D]):{BOTH}
     a[h, i, d] = {FIRST}
     b[h, i, d] = {SECOND}
     o[h, i, d] = a[h, i, d] - 0.5 * b[h, i, d]

@@ -95,12 +95,18 @@ def test_the_library(name: str, target: str) -> None:
         library_agrees(kernel, text, name, h, min(n, t) if name.startswith("causal") else n, t, d)
 
 
+def library_inputs(name: str, h: int, n: int, t: int, d: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(t)
+    shapes = [(h, 2, n, d) if name == "grouped_attention" else (h, n, d), (h, t, d), (h, t, d)]
+    dtype = np.float16 if name in ("attention", "causal_attention_f16") else np.float32
+    return [rng.standard_normal(s).astype(dtype) for s in shapes]
+
+
 def library_agrees(kernel, text: str, name: str, h: int, n: int, t: int, d: int) -> None:
     """For so many heads, queries, keys and features."""
-    group, half = name == "grouped_attention", name in ("attention", "causal_attention_f16")
-    rng = np.random.default_rng(t)
-    shapes = [(h, 2, n, d) if group else (h, n, d), (h, t, d), (h, t, d)]
-    q, k, v = (rng.standard_normal(s).astype(np.float16 if half else np.float32) for s in shapes)
+    group = name == "grouped_attention"
+    q, k, v = library_inputs(name, h, n, t, d)
+    half = q.dtype == np.float16
     s = scores(q, k[:, None] if group else k)
     if name.startswith("causal"):
         s = np.where(np.arange(t) <= np.arange(n)[:, None] + t - n, s, -np.inf)
@@ -129,9 +135,7 @@ def test_defaults_for_open_sizes(name: str) -> None:
         if name.startswith("causal") and n > t:
             continue
         library_agrees(three, text, name, h, n, t, d)
-        rng = np.random.default_rng(d)
-        shapes = [(h, 2, n, d) if name == "grouped_attention" else (h, n, d), (h, t, d), (h, t, d)]
-        arrays = [rng.standard_normal(s).astype(one.op.inputs[0].dtype.numpy) for s in shapes]
+        arrays = library_inputs(name, h, n, t, d)
         np.testing.assert_array_equal(one(*arrays), three(*arrays))
 
 

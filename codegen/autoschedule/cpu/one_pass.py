@@ -39,6 +39,7 @@ from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
 from ...schedule.candidate import Candidate, Description, Lines
+from ...schedule.size_bounds import size_conditions
 from ..line_builders import modifier, move_with_layout, tile_text
 from ..one_pass.chains import chains_of, together_in_launch
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
@@ -86,10 +87,10 @@ class Pass:
         """What open sizes must be for it to pay, where none of the features is more than so many."""
         most = max(e.constant or features for e in self.features)
         few = ((self.row, WHOLE_TILES * self.across), (self.found.extents[self.found.key], KEYS_A_FEATURE * most))
-        return (*self.features_within(features), *_conditions(few, ">="))
+        return (*self.features_within(features), *size_conditions(_open_sizes(few), ">="))
 
     def features_within(self, most: int) -> tuple[syntax.SizeCondition, ...]:
-        return _conditions(((e, most) for e in self.features), "<=")
+        return size_conditions(_open_sizes((e, most) for e in self.features))
 
     def memory(self, device: Device) -> str | None:
         """The smallest cache of a core with room for its buffers; None where there is none, or the pass does not pay
@@ -113,10 +114,8 @@ class Pass:
         return None if memory is None else memory.name
 
 
-def _conditions(ends: Iterable[tuple[Expr, int]], comparison: str) -> tuple[syntax.SizeCondition, ...]:
-    """Of the sizes that are open, each once."""
-    open_ = {str(e): n for e, n in ends if e.constant is None}
-    return tuple(syntax.SizeCondition(syntax.Name(e), comparison, syntax.Num(n)) for e, n in open_.items())
+def _open_sizes(ends: Iterable[tuple[Expr, int]]) -> dict[str, int]:
+    return {str(e): n for e, n in ends if e.constant is None}
 
 
 def core_pass(device: Device, computations: tuple[Computation, ...]) -> Pass | None:

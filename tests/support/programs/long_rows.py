@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.compile import compile
+
+from .attention_rows import within_bounds
 
 OPS = """import std.ops.norm
 import std.ops.attention
@@ -64,3 +69,30 @@ def row_inputs(name: str, m: int, n: int) -> list[np.ndarray]:
     if name == "cross_entropy" and n:
         out[1] = rng.integers(0, n, m).astype(np.int32)
     return out
+
+
+APART = ("layernorm", "rmsnorm", "row_moments")  # no statistic is a maximum, and no elements have no mean
+
+
+def check_each_element_once(name: str, device: str, lines: str, cores: Mapping[str, int]) -> None:
+    """Results, and how often each element counts, of these lines at small sizes."""
+    for m, n in ((7, 200), (1, 63), (3, 1), (0, 5), (2, 0)):
+        sizes = sizes_of(name, m, n)
+        op = specialise(loads(OPS).ops[name], sizes)
+        made = compiled(name, device, sizes, lines)
+        if n > 0 or name not in APART:
+            arrays = row_inputs(name, m, n)
+            got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)}, finite=dict(cores))
+            within_bounds(op, got.values(), arrays)
+        check_once(made.program, op, {})
+
+
+def check_softmax_of_any_size(lines: str, target: str, n: int) -> None:
+    """Lines that were chosen for one size, for open ones: rows without elements among them."""
+    kernel = compile(OPS + lines, op="softmax", schedule="softmax_auto", target=target)
+    assert "online by workspace" in kernel.schedule
+    for m in (0, 1, 4, 6):
+        x = row_inputs("softmax", m, n)
+        out = np.full((m, n), 7, np.float32)
+        kernel(*x, out=out)
+        within_bounds(specialise(loads(OPS).ops["softmax"], {"M": m, "N": n}), [out], x)

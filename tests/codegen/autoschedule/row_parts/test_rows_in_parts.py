@@ -7,9 +7,7 @@ import pytest
 from andiron.codegen.autoschedule.machine_model import block_machine
 from andiron.codegen.autoschedule.row_parts import choice
 from andiron.codegen.autoschedule.row_parts.row_pass import PARTS, RowPass
-from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.check_results import check
@@ -17,7 +15,15 @@ from andiron.runtime.compile import compile
 
 from ....support.count_calls import calls
 from ....support.programs.attention_rows import within_bounds
-from ....support.programs.long_rows import OPS, compiled, row_inputs, sizes_of
+from ....support.programs.long_rows import (
+    APART,
+    OPS,
+    check_each_element_once,
+    check_softmax_of_any_size,
+    compiled,
+    row_inputs,
+    sizes_of,
+)
 from ....support.rotation import rotated
 
 # launches on sm_80 of a row of a million elements
@@ -34,7 +40,6 @@ LAUNCHES = {
     "row_moments": 4,
     "cross_entropy": 2,
 }
-APART = ("layernorm", "rmsnorm", "row_moments")  # no statistic is a maximum
 
 
 @pytest.mark.parametrize(("name", "device"), rotated(LAUNCHES, ("sm_80", "sm_90a", "gfx942", "gfx1100")))
@@ -112,27 +117,12 @@ def small(name: str) -> str:
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_each_element_once(name: str) -> None:
     lines = small(name)
-    for m, n in ((7, 200), (1, 63), (3, 1), (0, 5), (2, 0)):
-        sizes = sizes_of(name, m, n)
-        op = specialise(loads(OPS).ops[name], sizes)
-        made = compiled(name, "sm_80", sizes, lines)
-        if n > 0 or name not in APART:  # 0 / 0
-            arrays = row_inputs(name, m, n)
-            got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)})
-            within_bounds(op, got.values(), arrays)
-        check_once(made.program, op, {})
+    check_each_element_once(name, "sm_80", lines, {})
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 64, 129])
 def test_the_lines_take_any_size(n: int) -> None:
-    """Those that were chosen for one size, for open ones: rows without elements among them."""
-    kernel = compile(OPS + small("softmax"), op="softmax", schedule="softmax_auto", target="emulate:sm_80")
-    assert "online by workspace" in kernel.schedule
-    for m in (0, 1, 4, 6):
-        x = row_inputs("softmax", m, n)
-        out = np.full((m, n), 7, np.float32)
-        kernel(*x, out=out)
-        within_bounds(specialise(loads(OPS).ops["softmax"], {"M": m, "N": n}), [out], x)
+    check_softmax_of_any_size(small("softmax"), "emulate:sm_80", n)
 
 
 def test_powers_of_two_are_exact() -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.verify import check_once
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.compile import compile
 
 from ....support.programs.attention_rows import within_bounds
-from ....support.programs.long_rows import OPS, compiled, row_inputs, sizes_of
+from ....support.programs.long_rows import (
+    OPS,
+    check_each_element_once,
+    check_softmax_of_any_size,
+    compiled,
+    row_inputs,
+    sizes_of,
+)
 from ....support.rotation import rotated
 
 MILLION = 1_000_000
@@ -113,23 +118,9 @@ def small(name: str) -> str:
 def test_each_element_once(name: str) -> None:
     lines = small(name)
     assert "by workspace" in lines
-    for m, n in ((7, 200), (1, 63), (3, 1), (0, 5), (2, 0)):
-        sizes = sizes_of(name, m, n)
-        op = specialise(loads(OPS).ops[name], sizes)
-        made = compiled(name, "cpu:avx2", sizes, lines)
-        if n > 0 or name not in ("layernorm", "rmsnorm", "row_moments"):  # 0 / 0
-            arrays = row_inputs(name, m, n)
-            got = interpret(made.program, {t.name: x for t, x in zip(op.inputs, arrays, strict=True)}, {}, {"core": 3})
-            within_bounds(op, got.values(), arrays)
-        check_once(made.program, op, {})
+    check_each_element_once(name, "cpu:avx2", lines, {"core": 3})
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 64, 129])
 def test_the_lines_take_any_size(n: int) -> None:
-    kernel = compile(OPS + small("softmax"), op="softmax", schedule="softmax_auto", target="cpu")
-    assert "online by workspace" in kernel.schedule
-    for m in (0, 1, 4, 6):
-        x = row_inputs("softmax", m, n)
-        out = np.full((m, n), 7, np.float32)
-        kernel(*x, out=out)
-        within_bounds(specialise(loads(OPS).ops["softmax"], {"M": m, "N": n}), [out], x)
+    check_softmax_of_any_size(small("softmax"), "cpu", n)
