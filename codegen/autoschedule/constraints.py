@@ -39,6 +39,7 @@ class Slot:
               where that says so
     part    whether it is what is left of a tile (REST)
     strided the indices of a tile whose chunks lie apart (`every`)
+    online  of a tile: whether its line says so
     """
 
     name: str
@@ -51,6 +52,7 @@ class Slot:
     pipeline: tuple[str, int | None] = ("stages", None)
     part: bool = False
     strided: tuple[str, ...] = ()
+    online: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
         case syntax.Tile():
             names = dict(slot.axes)
             ones = all(names[a.index] or constant_size(a.size) in (1, None) for a in line.axes if a.index in names)
-            return line.level == slot.level and _lie_alike(slot, line) and ones
+            online = modifier(line, "online") is not None
+            return line.level == slot.level and online == slot.online and _lie_alike(slot, line) and ones
         case syntax.Move():
             return line.tensor in slot.about and _suits_memory(device, slot, line)
         case syntax.Keep():
@@ -155,9 +158,9 @@ def slots_of_lines(way: Sequence[syntax.Line]) -> tuple[tuple[Slot, ...], Named,
                 at |= {f"{n} {a.index}": constant_size(a.size) or 1 for a in line.axes}
                 strided = tuple(a.index for a in line.axes if a.every is not None)
                 axes = tuple((a.index, f"{n} {a.index}") for a in line.axes)
-                over_keys = line.level is None and modifier(line, "online") is not None  # the loop that makes it one pass
-                first = over_keys and not any(s.needed and s.kind is syntax.Tile for s in slots)
-                slot = replace(slot, level=line.level, axes=axes, strided=strided, needed=first)
+                online = modifier(line, "online") is not None
+                first = online and line.level is None and not any(s.needed and s.kind is syntax.Tile for s in slots)
+                slot = replace(slot, level=line.level, axes=axes, strided=strided, needed=first, online=online)
             case syntax.Move() | syntax.Keep():
                 slot = replace(slot, level=line.memory, about=syntax.tensors_of(line))
             case syntax.Fuse():  # lines below speak of what it makes

@@ -15,7 +15,6 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.support.memoised import IdentityMemo, memoised
 from ...dsl.syntax import all_lines, tensors_of
 from ..lower.lowering_context import LoweringContext
-from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.workspace import workspace
 from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks, sums_apart
 from ..plan.computations import Computation, accumulating
@@ -28,7 +27,6 @@ from ..schedule.explicit_lines import explicit_lines
 from ..schedule.roles import roles_of
 from ..schedule.size_bounds import with_size_bounds
 from .candidates import can_complete_apart, is_part_of_pass
-from .cpu.default_nests import row_statistics
 from .cpu.one_pass import one_pass_lines, pass_together
 from .cpu.precompute_operands import factors_of_moved, precomputed_operands
 from .gpu.materialised_operands import finished_operands, materialised_operands
@@ -42,6 +40,7 @@ from .made_in_tile.operands_apart import OperandsApart, operands_apart
 from .one_pass.chains import chains_of, ends_of_chains, together_in_launch
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import sample_sizes
+from .row_parts.find_chain import joined_statistics
 from .siblings.choice import siblings_joined
 
 
@@ -143,7 +142,7 @@ def _faster_joined(
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     own = _launch_blocks(device, lines)
     rest = tuple(x for x in lines if not _has_own_launch(device, x))
-    joined = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
+    joined = joined_statistics(op, device, rest)
     machine = block_machine(device)
     if joined and machine is not None:
         joined |= repeated_values(op, machine, joined)
@@ -175,7 +174,7 @@ def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
 def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozenset[str]) -> bool:
     """Whether the author's lines are some of one pass, and not of a launch apart."""
     device, together = ctx.device, together_in_launch(op, kept, frozenset())
-    if together is None or not is_part_of_pass(ctx, together, lines):
+    if together is None or not is_part_of_pass(ctx, together, tuple(x for x in lines if not _has_own_launch(device, x))):
         return False
     if any(isinstance(x, syntax.Tile) and modifier(x, "online") is not None for x in all_lines(lines)):
         return True

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....dsl import syntax
+from ....dsl.device import Device
 from ....dsl.errors import UserError
+from ....dsl.op import Op
 from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import Dependence, dependences
+from ...lower.reductions.split_reduction import splits_any_reduction
 from ...lower.spec import Focus
 from ...plan.computations import Computation
+from ...plan.group_launches import launch_keeping
+from ...schedule.build_tree import modifier
+from ..cpu.default_nests import row_statistics
 
 
 @dataclass(frozen=True)
@@ -64,3 +71,14 @@ def _is_in_pass(w: Computation, chain: Sequence[Dependence]) -> bool:
     members = [x for d in chain for x in (d.statistic, d.reduction)]
     results = {t for x in members for t in x.targets}
     return any(x.name == w.name for x in members) or results.isdisjoint(ld.tensor for ld in loads(w.value))
+
+
+def joined_statistics(op: Op, device: Device, lines: tuple[syntax.Line, ...]) -> frozenset[str]:
+    """Statistics that share a launch with their readers. Where its lines split a reduction, these read its result, and share
+    none, but for a pass over the parts."""
+    found = row_statistics(op, device)
+    if not found or not splits_any_reduction(op, device, lines):
+        return found
+    online = any(isinstance(x, syntax.Tile) and modifier(x, "online") is not None for x in lines)
+    whole = launch_keeping(op, found) if online else None
+    return found if whole is not None and row_chain(whole) is not None else frozenset()

@@ -24,13 +24,13 @@ from ....dsl.support.fast_replace import replace
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessProblem
-from ..constraints import Named, Slot
+from ..constraints import Named, Slot, lines_of_slots
 from ..gpu.cost import ResourceUse
 from ..gpu.lane_pass import CORRECTION
 from ..gpu.pass_model import RUNNING
 from ..gpu.resident_rows import repeated_inputs
 from ..gpu.row_reductions import RowTemplate
-from ..line_builders import modifier, tile_text, tiled
+from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .find_chain import row_chain
@@ -42,8 +42,6 @@ PARTS = (1024, 2048, 4096, 8192, 16384, 32768)  # elements: of a row, that a blo
 class RowPass(RowTemplate):
     """Candidates for reductions of rows that follow each other (a `NestModel`). `resident` inputs are read once for all of
     them. `results`: the accumulators.
-
-    slots  one for all lines: an author writes none of a pass, or all of them
     """
 
     results: tuple[str, ...] = ()
@@ -56,14 +54,28 @@ class RowPass(RowTemplate):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        return (Slot("pass", syntax.Tile),)
+        machine, fast, register = self.machine, self.fast, self.machine.register.name
+        rows = [Slot("outer", syntax.Tile, machine.outer.name, tuple((x, "") for x in self.rows), needed=True)]
+        return (
+            *(rows if self.rows else ()),
+            Slot("part", syntax.Tile, machine.outer.name, ((fast, "part"),), needed=True, online=True),
+            Slot("keep", syntax.Keep, register, about=self.results, needed=True),
+            Slot("span", syntax.Tile, None, ((fast, "span"),), needed=True, online=True),
+            *(Slot("move " + x, syntax.Move, register, about=(x,), needed=True) for x in self.resident),
+            Slot("lane", syntax.Tile, machine.lane.name, ((fast, "v"),), needed=True, strided=(fast,)),
+            Slot("leaf", syntax.Compute),
+        )
 
     def _splits(self) -> bool:
         return True
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         t = super().candidates(sizes, fixed)
-        return select_tiles(t, (t["part"] > 0) & (t["rows"] == 1) & (t["part"] % t["span"] == 0))
+        t = select_tiles(t, (t["part"] > 0) & (t["rows"] == 1))
+        if "span" in fixed:  # an author's: each lane has what there is for it
+            t = select_tiles(t, (t["turns"] == 1) & (t["turn"] <= fixed["span"]))
+            t = {**t, "span": np.full_like(t["span"], fixed["span"]), "turns": ceil_div(fixed["span"], t["turn"])}
+        return t if "span" in fixed or "part" in fixed else select_tiles(t, t["part"] % t["span"] == 0)
 
     def _registers(self, t: Tiles) -> Any:
         each = np.ceil(t["v"] * t["turns"] * self._bytes_of_place / self.machine.register_bytes)
@@ -91,20 +103,12 @@ class RowPass(RowTemplate):
         return ceil_div(parts, self.machine.lanes) * len(self.results)
 
     def lines(self, at: dict[str, int], sizes: Mapping[str, int]) -> Named:
-        machine, fast = self.machine, self.fast
-        outer, register = machine.outer.name, machine.register.name
-        combined = (*modifier("online"), *modifier("by", words=("workspace",)))
-        dealt = [tile_text(*((x, 1) for x in self.rows), level=outer)] if self.rows else []
-        lines = (
-            *dealt,
-            tile_text((fast, at["part"]), level=outer, modifiers=combined),
-            syntax.Keep(self.results, register),
-            tile_text((fast, at["span"]), modifiers=modifier("online")),
-            *(syntax.Move(x, register) for x in self.resident),
-            tiled([(fast, at["v"], at["turn"])], level=machine.lane.name),
-            syntax.Compute(),
-        )
-        return {"pass": lines}
+        parts = (*modifier("online"), *modifier("by", words=("workspace",)))
+        given: Named = {
+            "keep": (syntax.Keep(self.results, self.machine.register.name),),
+            "lane": (tiled([(self.fast, at["v"], at["turn"])], level=self.machine.lane.name),),
+        }
+        return lines_of_slots(self.slots, at, (), {"part": parts, "span": modifier("online")}, given)
 
 
 def row_passes(

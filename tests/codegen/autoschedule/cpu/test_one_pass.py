@@ -188,6 +188,18 @@ def test_numbers_of_rows(rows: int, one_pass: bool) -> None:
     assert (" online" in made.schedule) == one_pass
 
 
+def test_a_beginning_below_the_conversions_is_completed() -> None:
+    """Blocks for other launches stand above the lines of the pass."""
+    head, *lines = compiled("attention", "cpu:avx2", HEADS).schedule.splitlines()
+    tops = [n for n, x in enumerate(lines) if not x.startswith("     ")]
+    outer = next(n for n in tops if lines[n].endswith("-> core"))
+    for n in [x for x in tops if x > outer][:-1]:
+        begun = loads(OPS + "\n".join([head, *lines[:n], "    auto"]) + "\n")
+        op = specialise(begun.ops["attention"], HEADS)
+        made = compile_program(begun, op, begun.schedules["attention_auto"], begun.device("cpu:avx2"))
+        assert made.schedule.splitlines() == [head, *lines], n
+
+
 def chosen_for(name: str, sizes: dict[str, int]) -> CompiledProgram:
     """By the first of the schedules for open sizes whose conditions hold for these."""
     module = loads(OPS)

@@ -125,6 +125,37 @@ def test_the_lines_take_any_size(n: int) -> None:
     check_softmax_of_any_size(small("softmax"), "emulate:sm_80", n)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "row_logsumexp", "cross_entropy", "vector_softmax"])
+def test_a_beginning_is_completed(name: str) -> None:
+    """Each beginning of the lines for the statistics, and `auto`, has the same lines again."""
+    sizes = sizes_of(name, 1, 1_000_000)
+    head, *lines = compiled(name, "sm_80", sizes).schedule.splitlines()
+    end = next(n for n, x in enumerate(lines) if x.split()[0] == "compute")
+    for n in range(1, end):
+        deep = len(lines[n]) - len(lines[n].lstrip())
+        beginning = [head, *lines[: n + 1], *(" " * x + "auto" for x in range(deep, 0, -4))]
+        assert compiled(name, "sm_80", sizes, "\n".join(beginning)).schedule.splitlines() == [head, *lines], n
+
+
+@pytest.mark.parametrize(("part", "span"), [(3000, "auto"), (2500, 1000), ("auto", 600), (1000, 4096)])
+def test_an_author_has_other_sizes(part: int | str, span: int | str) -> None:
+    lines = f"""schedule w for softmax:
+    keep top, total in global:
+        tile i: 1 -> block
+        tile j: {part} -> block online by workspace
+        keep top, total in register
+        tile j: {span} online
+        auto
+    auto
+"""
+    kernel = compile(OPS + lines, op="softmax", schedule="w", target="emulate:sm_80", M=6, N=20_001)
+    assert " every " in kernel.schedule
+    x = row_inputs("softmax", 6, 20_001)
+    out = np.full((6, 20_001), 7, np.float32)
+    kernel(*x, out=out)
+    within_bounds(kernel.op, [out], x)
+
+
 def test_powers_of_two_are_exact() -> None:
     """Whatever the parts are: sums of small powers of 2 are exact."""
     text = """op f[M, N](X: f32[M, N]) -> (Y: f32[M], Z: f32[M, N]):
