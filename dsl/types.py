@@ -79,5 +79,29 @@ TYPES: dict[str, DType] = {
 }
 
 
+# binary digits of a value, exponents of the least and of the largest one: IEEE 754, and the OCP 8-bit formats of 2023
+_FORMATS = {
+    "f64": (53, -1074, 1023),
+    "f32": (24, -149, 127),
+    "tf32": (11, -136, 127),
+    "bf16": (8, -133, 127),
+    "f16": (11, -24, 15),
+    "f8e4m3": (4, -9, 8),
+    "f8e5m2": (3, -16, 15),
+}
+
+
+def holds_all(wide: DType, narrow: DType) -> bool:
+    """Is each value of the float or integer type `narrow` one of the float type `wide`?"""
+    if wide.kind != "float" or narrow.kind == "bool":
+        return False
+    digits, least, largest = _FORMATS[wide.name]
+    if narrow.kind == "float":
+        theirs, low, high = _FORMATS[narrow.name]
+        return theirs <= digits and low >= least and high <= largest
+    bits = narrow.bits - (narrow.kind == "int")
+    return bits <= min(digits, largest)
+
+
 def _named(name: str) -> DType:
     return TYPES[name]

@@ -21,6 +21,7 @@ from ...dsl.op import Op
 from ...dsl.values import is_expensive
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
+from ..plan.widen_factors import widen_factors
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
@@ -47,7 +48,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
 
     known   sizes of the op that are known: passes for other sizes are left out
     """
-    levels = cores_and_lanes(device)
+    op, levels = widen_factors(op, device), cores_and_lanes(device)
     dims = {v.name for v in op.dims}
     if levels is None:
         yield from _passes(op, device, dims, known or {})

@@ -140,6 +140,13 @@ def _term(s: Statement | Computation) -> Value:
     return restricted_term(s.reduction.kind, s.value)[1] if s.reduction is not None else s.value
 
 
+def with_factors(s: Statement, left: Value, right: Value) -> Statement:
+    """The statement with other factors, of the same type."""
+    term = _term(s)
+    assert isinstance(term, Apply)
+    return replace(s, value=_with_term(s, replace(term, args=(left, right))))
+
+
 def _with_term(s: Statement, term: Value) -> Value:
     """The value of the statement with another term."""
     old = _term(s)

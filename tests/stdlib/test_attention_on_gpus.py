@@ -86,11 +86,15 @@ def launches(module: Module, name: str, device: str, **changes: int) -> int:
 
 @pytest.mark.parametrize("name", PASSES)
 def test_one_launch(name: str) -> None:
-    """Where a fragment is an operand as it lies, or no instruction is for the type."""
-    assert launches(library(), name, "sm_80") == 1
+    """Where a fragment is an operand as it lies."""
+    assert launches(library(), name, "sm_89" if name == "attention_f8" else "sm_80") == 1
 
 
-# Launches apart: of f8, which is by scalars on these devices; where another index than the last has queries that share keys.
+def test_operands_of_types_that_a_device_does_not_multiply_are_converted_before() -> None:
+    assert launches(library(), "attention_f8", "sm_80") == 4
+
+
+# Launches apart: of f8, which is converted on these devices; where another index than the last has queries that share keys.
 APART = ("attention_f8", "grouped_attention", "grouped_attention_f16")
 
 

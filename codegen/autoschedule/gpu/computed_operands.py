@@ -32,6 +32,9 @@ from ..made_in_tile.find_pairs import is_window
 # operations: an integer to a float, by the pipe of special functions: 16 a cycle and SM, where there are 64 additions
 # [measured: whole-steps-2026-11; test_integers_are_converted_once]
 INTEGER_TO_FLOAT = 4
+# operations: a float of 8 bits to one of 32, which is integer arithmetic [measured: narrow-operands-2026-11;
+# test_narrow_floats_are_converted_once]
+FROM_8_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def _operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
     sources = AccessProblem.of(w, {}).reads
     alone = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
     read = sum(ld.dtype.bytes for ld in loads(w.value))
-    return ElementCost(read, alone, operations(w.value, w, own) + _from_integers(w.value), sources, is_loaded(w.value))
+    return ElementCost(read, alone, operations(w.value, w, own) + _conversions(w.value), sources, is_loaded(w.value))
 
 
 def is_window_factor(computations: tuple[Computation, ...]) -> bool:
@@ -136,17 +139,18 @@ def computing_line(
     return replace(move, block=(tile_text(*axes, level=machine.lane.name), *window))
 
 
-def _from_integers(value: Value) -> int:
-    """Operations that convert integers to floats."""
-    casts = [v for v in walk(value) if isinstance(v, Cast) and v.dtype.kind == "float" and v.arg.dtype.kind in ("int", "uint")]
-    return INTEGER_TO_FLOAT * len(casts)
+def _conversions(value: Value) -> int:
+    """Operations that make floats of integers, and wide floats of narrow ones."""
+    casts = [v for v in walk(value) if isinstance(v, Cast) and v.dtype.kind == "float"]
+    integers = sum(v.arg.dtype.kind in ("int", "uint") for v in casts)
+    return INTEGER_TO_FLOAT * integers + FROM_8_BITS * sum(v.arg.dtype.kind == "float" and v.arg.dtype.bits == 8 for v in casts)
 
 
 def operations_in_fragments(match: InstrMatch, own: frozenset[str]) -> dict[str, float]:
     """For each index of the computation, the operations of a lane on each fragment of the computed operand along it."""
     out: dict[str, float] = {}
     for name, value in match.operands:
-        if count := sum(c.operations for c in calls(value, {}, own)) + _from_integers(value):
+        if count := sum(c.operations for c in calls(value, {}, own)) + _conversions(value):
             f = fragment_map(match, name)
             for i, _, _ in f.maps:
                 out[i] = out.get(i, 0.0) + count * f.registers

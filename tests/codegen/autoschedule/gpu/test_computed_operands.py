@@ -55,3 +55,14 @@ def test_integers_are_converted_once(device: str) -> None:
     text = format_node(next(candidate_schedules(op, library().device(device))).schedule)
     assert "move C.right1 -> shared" in text
     assert "move C.right1 -> register with ldmatrix" in text
+
+
+@pytest.mark.parametrize(
+    ("device", "n", "memory"), [("sm_80", 4096, "global"), ("sm_86", 4096, "shared"), ("sm_80", 1024, "shared")]
+)
+def test_narrow_floats_are_converted_once(device: str, n: int, memory: str) -> None:
+    """Before the product, or where they are staged: not by each warp that reads them."""
+    op = op_of("gemm_f8", {"M": n, "N": n, "K": n})
+    text = format_node(next(candidate_schedules(op, library().device(device))).schedule)
+    assert f"C.left {'in' if memory == 'global' else '->'} {memory}" in text
+    assert "move C.left -> register with ldmatrix" in text

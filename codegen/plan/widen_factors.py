@@ -1,0 +1,55 @@
+"""Factors in a type that instructions of the device multiply, where theirs is none, and that type has each of their values.
+
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])    -->    C[m, n] = sum(k) f32(f16(A[m, k])) * f32(f16(B[k, n]))
+
+where A and B are f8e4m3 and the device has no product of f8. The conversions are exact, so the product is the same. They are
+done where factors are staged, as all that is computed.
+
+NARROWEST   Of several types the one with the fewest bits: its products are the fastest, and its copies the smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dsl.device import Device
+from ...dsl.op import Op, Statement
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import DType, holds_all
+from ...dsl.values import Apply, Cast, Value
+from .name_factors import converted_factors, factors, with_factors
+
+Pair = tuple[DType, DType]
+
+
+def widen_factors(op: Op, device: Device) -> Op:
+    """The op for this device."""
+    statements = tuple(_widened(s, device) for s in op.statements)
+    return op if statements == op.statements else replace(op, statements=statements)
+
+
+def _widened(s: Statement, device: Device) -> Statement:
+    left, right = converted_factors(s)
+    if left is None or right is None or not factors(s) or left.dtype.kind != "float":
+        return s
+    own = left.arg.dtype, right.arg.dtype
+    pairs = [x for p in _multiplied(device, left.dtype) for x in (p, p[::-1])]
+    held = [x for x in pairs if all(a is b or holds_all(a, b) for a, b in zip(x, own, strict=True))]
+    if not held or own in held:
+        return s
+    narrow = min(held, key=lambda x: sum(t.bits for t in x))  # NARROWEST
+    return with_factors(s, _in_type(left, narrow[0]), _in_type(right, narrow[1]))
+
+
+def _in_type(x: Cast, dtype: DType) -> Value:
+    return x if x.arg.dtype is dtype else replace(x, arg=Cast(x.arg, dtype))
+
+
+def _multiplied(device: Device, accumulated: DType) -> Iterator[Pair]:
+    """The types of operands whose products instructions of groups of units add up in a type."""
+    for instr in device.instrs:
+        value = instr.statement.value
+        if instr.accumulate and instr.level != device.levels[-1].name and isinstance(value, Apply) and value.fn == "mul":
+            left, right = value.args
+            if isinstance(left, Cast) and isinstance(right, Cast) and left.dtype is right.dtype is accumulated:
+                yield left.arg.dtype, right.arg.dtype
