@@ -73,6 +73,11 @@ class Text:
         self.outs.append(f"{name}: {dtype or self.total}{shape}")
         self.body.append(f"{name}[{at}] = {value}" if at else f"{name} = {value}")
 
+    def other(self) -> str:
+        """The type of another factor: perhaps not that of the first."""
+        narrow = {"f32": ("f16", "bf16", "i8", "i4", "f8e4m3", "f8e5m2"), "i32": ("i8", "u8", "i4")}.get(self.total, ())
+        return self.pick(*narrow) if self.dtype in narrow and self.maybe(0.3) else self.dtype
+
     def narrow(self) -> str:
         narrow = {"f32": self.pick("f16", "bf16"), "i32": self.pick("i8", "i16")}
         return self.pick(self.total, self.total, narrow.get(self.total, "f32"))
@@ -97,7 +102,7 @@ def products(t: Text) -> None:
     free = ["m", "n"] if t.maybe(0.85) else t.pick(["m"], ["n"], ["m", "o", "n"])
     k = ["k"] if t.maybe(0.85) else ["k", "l"]
     left = t.tensor("A", _mixed(t, *(rest if t.maybe(0.8) else own), *(x for x in free if x != "n"), *k))
-    right = t.tensor("B", _mixed(t, *own, *(x for x in free if x == "n"), *k))
+    right = t.tensor("B", _mixed(t, *own, *(x for x in free if x == "n"), *k), t.other())
     pro = t.rng.random()
     if pro < 0.1:
         right = f"{t.total}({t.dtype}(max({right}, 0)))"
@@ -178,7 +183,9 @@ def images(t: Text) -> None:
         here = ["n", *outs.split(", "), "c"] if last else ["n", "c", *outs.split(", ")]
         reduced = window
     else:
-        filters = t.tensor("F", t.pick(f"{groups}o, {window}, c", f"{groups}o, c, {window}", f"{window}, {groups}c, o"))
+        filters = t.tensor(
+            "F", t.pick(f"{groups}o, {window}, c", f"{groups}o, c, {window}", f"{window}, {groups}c, o"), t.other()
+        )
         there = [*(["g"] if groups else []), "o"]
         here = ["n", *outs.split(", "), *there] if last else ["n", *there, *outs.split(", ")]
         reduced = t.pick(f"c, {window}", f"{window}, c")
