@@ -106,7 +106,8 @@ def _check_reads(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: C
     ctx = low.ctx
     made_below = {t for x in focus.computations if x is not w for t in x.targets} & w.reads
     in_pass = any(x.key in ctx.online for x in ctx.lines_above)  # whose lines compute what follows a running value
-    laid_out = {t for t in w.reads if t in focus.views and fragment_of(focus.views[t].owner) is not None} if in_pass else ()
+    pointwise = in_pass and w.reduction is None  # a product's results lie as an instruction has them, too
+    laid_out = {t for t in w.reads if t in focus.views and fragment_of(focus.views[t].owner) is not None} if pointwise else ()
     if not made_below and not laid_out:
         return
     first = tensor_of(sorted(made_below or laid_out)[0])

@@ -8,6 +8,8 @@ ORIENTED       an instruction may compute a product or its transposed. What a bl
                such ways one in which the rows of both results lie alike.
 IN_ORDER       where no result is an operand as it lies, the second product may take its terms in an order in which one is
                (`fit_in_order`).
+ALIKE          products that are combined element by element, as the sum of two, are computed the way round in which the
+               results of all lie alike.
 ROWS_ALIKE     where none is in any order, what is computed goes through a memory. What there is of each row in registers, as
                maxima and sums, serves both products if rows of both results lie alike. Of such ways one is taken in which a
                lane has the fewest rows: most of a row's elements are its own, so that units exchange little.
@@ -25,7 +27,7 @@ from ...ir.schedule_tree import FragmentLeaf, Keep, Leaf, Materialise, Node, Ste
 from ...plan.computations import Computation
 from ..spec import View
 from .fit_in_order import fitting_order
-from .fragment_fit import is_read_as_it_lies, projected
+from .fragment_fit import is_read_as_it_lies, projected, same_fragment
 from .match_instr import FragmentMap, InstrMatch, all_matches, fragment_map
 from .term_order import TermOrder
 
@@ -112,23 +114,42 @@ def _reads(low: Lowering, computation: Computation) -> set[str]:
 
 def oriented(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
     """ORIENTED, IN_ORDER: of computations by name, how their instruction computes them."""
-    innermost = low.ctx.device.memories[-1].name
-    for x in tree.path():
-        if not isinstance(x, Keep) or x.block is None or not low.ctx.register(x.memory or innermost):
-            continue
-        maker = next((w for w in low.computations if w.reduction is not None and not {*x.names}.isdisjoint(w.targets)), None)
-        if maker is None:
-            continue
-        made = _ways(low, x.block.leaf, maker)
-        for w in (w for w in low.computations if w is not maker and w.reduction is not None):
+    blocks = list(_products_in_registers(low, tree))
+    for x, maker, made in blocks:
+        readers = (w for w in low.computations if w is not maker and not _reads(low, w).isdisjoint(maker.targets))
+        for w in (w for w in readers if w.reduction is not None):
             ways, elsewhere = _ways(low, x.below.leaf, w), _in_memories(low, x.below)
             pairs = passing_pairs(low.ctx.register, low.computations, maker, made, ways, low.finest.get, elsewhere)
             if not pairs and elsewhere and _has_statistics(low, maker):
                 pairs = pairs_with_rows_alike(low.ctx.register, made, ways)
             if pairs:
                 a, b = max(pairs, key=lambda p: (same_rows(*p), -sum(_beyond(low, m) for m in p), p[0].score + p[1].score))
-                return {maker.name: a, w.name: b}
+                return {maker.name: a, w.name: b, **_alike(blocks, maker, a)}
     return {}
+
+
+def _products_in_registers(low: Lowering, tree: Node) -> Iterator[tuple[Keep, Computation, list[InstrMatch]]]:
+    """Lines whose blocks compute reductions in registers, and the ways to do that by their instruction."""
+    innermost = low.ctx.device.memories[-1].name
+    for x in tree.path():
+        if isinstance(x, Keep) and x.block is not None and low.ctx.register(x.memory or innermost):
+            made = (w for w in low.computations if w.reduction is not None and not {*x.names}.isdisjoint(w.targets))
+            if (maker := next(made, None)) is not None:
+                yield x, maker, _ways(low, x.block.leaf, maker)
+
+
+def _alike(
+    blocks: Iterable[tuple[Keep, Computation, list[InstrMatch]]], maker: Computation, way: InstrMatch
+) -> dict[str, InstrMatch]:
+    """ALIKE: of the other blocks, how they compute what has the indices of the maker."""
+    others = ((w, ways_alike(made, way)) for _, w, made in blocks if w is not maker and {*w.indices} == {*maker.indices})
+    return {w.name: max(ways, key=lambda m: m.score) for w, ways in others if ways}
+
+
+def ways_alike(ways: Iterable[InstrMatch], way: InstrMatch) -> list[InstrMatch]:
+    """Those whose result lies as that of another one."""
+    lies = fragment_map(way, way.instr.statement.target)
+    return [m for m in ways if same_fragment(fragment_map(m, m.instr.statement.target), lies)]
 
 
 def _has_statistics(low: Lowering, maker: Computation) -> bool:

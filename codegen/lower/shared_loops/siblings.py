@@ -36,15 +36,23 @@ def finished_when_read(low: Lowering, focus: Focus, tile: Tile, first: Computati
 
 def joins_earlier(focus: Focus, indices: Sequence[str]) -> Callable[[Computation, Computation], bool]:
     """Whether a reduction over these indices may share the loops of an earlier one, before what stands between: its operands
-    do not depend on that, and where its write-back does, its accumulator is open above both."""
+    do not depend on that, and where its write-back does, its accumulator is open above both. Nor does that read or set the
+    accumulator, as what keeps a running value of before an iteration does."""
 
     def before(w: Computation, other: Computation) -> bool:
         if w.reduction is None or set(w.reduced).isdisjoint(indices):
+            return False
+        if _sets_or_reads(other, w):
             return False
         values = [w.value] if w.name in focus.open_accumulators else [w.value, *(o.value for o in w.outputs)]
         return all(ld.tensor not in other.targets for v in values for ld in loads(v))
 
     return before
+
+
+def _sets_or_reads(w: Computation, reduction: Computation) -> bool:
+    """Whether it does that to the accumulator of the reduction."""
+    return reduction.name in (*w.reads, *w.targets)
 
 
 def opening_order(computations: Sequence[Computation]) -> Sequence[Computation]:
