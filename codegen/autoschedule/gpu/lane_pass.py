@@ -63,7 +63,7 @@ CORRECTION = 12  # operations: for a row and an iteration, of its statistic and 
 
 @dataclass(frozen=True, eq=False)
 class LanePass(PassModel):
-    """A pass by scalars (a `NestModel`). `staged`: the operands of both products that are in memory, those with rows first."""
+    """A pass by scalars (a `NestModel`). `staged`: the operands of all products that are in memory, those with rows first."""
 
     staged: tuple[StagedOperand, ...]
 
@@ -85,7 +85,7 @@ class LanePass(PassModel):
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         """Rows of a lane, lanes that share one, rows of a warp and of a block, keys of scores and of copies, and stages."""
-        lanes, narrow, key = self.machine.lanes, min(self.widths), self.most[self.found.key]
+        lanes, narrow, key = self.machine.lanes, min(map(int, self.widths(self.most).values())), self.most[self.found.key]
         stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
         found = [
             (r, share, lanes // share * r, lanes // share * r * g, n, n * c, s)
@@ -109,9 +109,9 @@ class LanePass(PassModel):
         groups = t["bi"] // t["wi"]
         blocks, copies, parts, more = self.turns(t, "bk", sizes)
         turns = copies * (t["bk"] // t["bt"])
-        deep, wide = (self._part(t, sizes[i]) for i in (self.inner, self.feature))
+        deep, wide = sum(self._part(t, sizes[self.features_of(w)]) for w in self.scores), self._part(t, sizes[self.feature])
         scores = t["rows"] * t["bt"]  # of a lane in an iteration
-        shuffles = scores * np.log2(t["share"])
+        shuffles = len(self.scores) * scores * np.log2(t["share"])
         both = scores * (deep + wide)  # multiply-adds
         computed = both + scores * self.score_operations + t["rows"] * (wide + CORRECTION) + shuffles
         elements = t["bt"] * (deep + wide) + t["rows"] * deep
@@ -121,7 +121,7 @@ class LanePass(PassModel):
         once, each = self._staged_bytes(t, sizes)
         held_once, held_each = self._staged_bytes(t, self.most)
         copied = 2 * (once + copies * each) / WIDEST_ACCESS / (groups * lanes)  # instructions of a lane
-        cycles = lanes * machine.schedulers / machine.operations(self.scores.value.dtype.compute)
+        cycles = lanes * machine.schedulers / machine.operations(self.score_type.compute)
         return ResourceUse(
             blocks=blocks,
             groups=groups,
@@ -147,11 +147,11 @@ class LanePass(PassModel):
     @property
     def _widens(self) -> bool:
         """Are elements converted before they are multiplied?"""
-        return any(s.access.dtype != self.scores.value.dtype for s in self.staged)
+        return any(s.access.dtype != self.score_type for s in self.staged)
 
     def _staged_bytes(self, t: Tiles, features: Mapping[str, Any]) -> tuple[Any, Any]:
         """Of a block: bytes that are staged once, and in each iteration."""
-        spans = {self.row: t["bi"], self.found.key: t["bk"], **{i: features[i] for i in (self.inner, self.feature)}}
+        spans = {**self.widths(features), self.row: t["bi"], self.found.key: t["bk"]}
         once, each = 0.0, 0.0
         for s in copies(self.staged):
             size = s.access.footprint(spans) * s.access.dtype.bytes
@@ -166,13 +166,18 @@ class LanePass(PassModel):
         return self.vector * share
 
     def _registers(self, t: Tiles) -> np.ndarray:
-        """Of a lane: the results and running values; the scores; beside these their sums and operands, or the values."""
+        """Of a lane: the results and running values; the scores of each of their products; beside these the sums and operands
+        of one, or the values."""
         word = self.machine.register_bytes
-        held, scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.product, self.scores, *self.found.values))
+        held, scores, *values = (
+            max(1, w.value.dtype.bytes // word) for w in (self.product, self.scores[-1], *self.found.values)
+        )
         each = t["rows"] * t["bt"]
         operand = (t["rows"] + 1) * self.vector * max(s.access.dtype.bytes for s in self.staged) / word
         beside = np.maximum(each * scores, each * sum(values)) + operand
-        return np.ceil(t["rows"] * (self._part(t, self.widths[1]) * held + RUNNING) + each * scores + beside + SPARE)
+        return np.ceil(
+            t["rows"] * (self._part(t, self.width) * held + RUNNING) + len(self.scores) * each * scores + beside + SPARE
+        )
 
     def fit(self, tiles: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> np.ndarray:
         """A_ROW_FOR_LANES: a warp has as many rows as its lanes."""
@@ -187,9 +192,11 @@ class LanePass(PassModel):
         if at["bt"] < at["bk"]:
             out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online")))
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
-        mine = tuple(syntax.Move(s.access.tensor, kept) for s in self.staged if self.row in s.access.axes)
-        block = (self._lanes(at, self.inner), tile_text((self.inner, self.vector)), *mine, syntax.Compute())
-        out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
+        rows = [s.access.tensor for s in self.staged if self.row in s.access.axes]
+        for w in self.scores:
+            deep, mine = self.features_of(w), tuple(syntax.Move(x, kept) for x in dict.fromkeys(rows) if x in w.reads)
+            block = (self._lanes(at, deep), tile_text((deep, self.vector)), *mine, syntax.Compute())
+            out.append(syntax.Keep((name_of(w, found),), kept, block=block))
         if found.values:
             out.append(syntax.Keep(tuple(name_of(w, found) for w in found.values), kept))
         return {"pass": (*out, self._lanes(at, self.feature), syntax.Compute())}
@@ -213,25 +220,27 @@ class LanePass(PassModel):
 def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> LanePass | None:
     """BOUNDED_FEATURES; None also where an operand is read at subscripts that are no plain indices."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
-    if machine is None or found is None or len(found.scores) != 1 or len(found.products) != 1:
+    if machine is None or found is None or len(found.products) != 1:
         return None
-    scores, product = found.scores[0], found.products[0]
-    features = (*scores.reduced, *found.features(product))
-    if any(e.constant == 0 for e in found.extents.values()) or len(features) != 2:
+    product = found.products[0]
+    if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):
         return None
-    if any(found.extents[i].interval[1] is None for i in features):
+    if len(found.features(product)) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):
         return None
-    model, staged = PassModel(ctx, machine, found), []
-    for w, near in ((scores, model.inner), (product, model.feature)):
+    model = PassModel(ctx, machine, found)
+    before: dict[str, tuple[Computation, StagedOperand]] = {}
+    staged: list[StagedOperand] = []
+    for w in (*found.scores, product):
+        near = model.features_of(w)
         for a in AccessProblem.of(w, ctx.dtypes).inner:
             if a.tensor in ctx.shapes and near in a.axes and not model.is_made(a):
                 s = _staged(model, a, near)
-                other = next((x for x in staged if x.access.tensor == a.tensor), None)
-                if s is None or (other is not None and model.copied_for(other, a) is None):
+                other = before.setdefault(a.tensor, (w, s)) if s is not None else None
+                if s is None or (other is not None and other[1] is not s and model.copied_for(*other, w, a) is None):
                     return None
                 staged.append(s)
     staged.sort(key=lambda s: model.row not in s.access.axes)
-    return LanePass(ctx, machine, found, tuple(staged)) if len(staged) == 3 else None
+    return LanePass(ctx, machine, found, tuple(staged)) if len(staged) == 2 * len(found.scores) + 1 else None
 
 
 def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None:

@@ -14,6 +14,7 @@
     keep p in register                     the values of one call; where they do not pass, `keep p in shared`
     compute with I
 
+SUMS             scores of several products have a `keep` for each, whose results lie alike.
 PASSES           the instruction's result is its operand as it lies, or in another order of the keys (`term_order`), and rows of
                  both results lie alike.
 CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
@@ -35,7 +36,7 @@ from ....dsl.support.cached import cached_property
 from ....dsl.values import Load
 from ...lower.leaves.fragment_fit import projected
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.owner_tree import pairs_with_rows_alike, passing_pairs, same_rows
+from ...lower.leaves.owner_tree import pairs_with_rows_alike, passing_pairs, same_rows, ways_alike
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessProblem
@@ -60,15 +61,20 @@ GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
 class FragmentPass(PassModel):
     """A pass by one instruction (a `NestModel`).
 
-    `first`, `second`: how it computes the scores, and the product over the keys. `passes`: PASSES, else CROSSES.
+    `firsts`, `second`: how it computes each of the scores, and the product over the keys. `passes`: PASSES, else CROSSES.
     """
 
-    first: InstrMatch
+    firsts: tuple[InstrMatch, ...]
     second: InstrMatch
     passes: bool = True
 
     def __str__(self) -> str:
         return self.first.instr.name
+
+    @property
+    def first(self) -> InstrMatch:
+        """Of the last product of the scores, which has them all."""
+        return self.firsts[-1]
 
     @property
     def _whole(self) -> int:
@@ -80,21 +86,25 @@ class FragmentPass(PassModel):
         return self.first.extent(self.row)
 
     @cached_property
-    def operands(self) -> tuple[tuple[StagedOperand, ...], tuple[StagedOperand, ...]]:
-        """Those of the scores and of the product that are in memory."""
-        scores = tuple(self._operands(self.scores, self.first, self.inner, ()))
-        return scores, tuple(self._operands(self.product, self.second, self.found.key, scores))
+    def operands(self) -> tuple[tuple[InstrMatch, tuple[StagedOperand, ...]], ...]:
+        """Those of each of the scores, and of the product, that are in memory."""
+        before: dict[str, tuple[Computation, StagedOperand]] = {}
+        out = []
+        for w, m in zip((*self.scores, self.product), (*self.firsts, self.second), strict=True):
+            out.append((m, tuple(self._operands(w, m, before))))
+            before = {**{s.access.tensor: (w, s) for s in out[-1][1]}, **before}
+        return tuple(out)
 
     def _operands(
-        self, w: Computation, m: InstrMatch, depth: str, others: tuple[StagedOperand, ...]
+        self, w: Computation, m: InstrMatch, before: Mapping[str, tuple[Computation, StagedOperand]]
     ) -> Iterator[StagedOperand]:
-        """`others`: of the first product. What both read has its layout there, ONE_COPY."""
-        mapping = _mapping(w, m)
+        """`before`: of other products, by tensor. What several read has its layout there, ONE_COPY."""
+        mapping, (depth,) = _mapping(w, m), w.reduced
         operands = {v.tensor for _, v in m.operands if isinstance(v, Load)}
         for a in AccessProblem.of(w, self.ctx.dtypes).inner:
             if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self.is_made(a):
-                other = next((s for s in others if s.access.tensor == a.tensor), None)
-                near = self.copied_for(other, a) if other is not None else None
+                other = before.get(a.tensor)
+                near = self.copied_for(*other, w, a) if other is not None else None
                 deep = int(min(KEYS[0], self.most[depth]))
                 s = best_staging(self.ctx, self.machine, mapping, a, deep, {}, inner=near)
                 if s is not None and (other is None or near is not None):
@@ -103,7 +113,7 @@ class FragmentPass(PassModel):
     @cached_property
     def staged(self) -> tuple[StagedOperand, ...]:
         """`operands`, those with rows first."""
-        return tuple(sorted(chain(*self.operands), key=lambda s: self.row not in s.access.axes))
+        return tuple(sorted(chain(*(some for _, some in self.operands)), key=lambda s: self.row not in s.access.axes))
 
     @cached_property
     def crossing(self) -> StagedOperand | None:
@@ -135,29 +145,27 @@ class FragmentPass(PassModel):
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         """What candidates ask for those extents, and values of the op's sizes."""
         machine = self.machine
-        deep, wide = sizes[self.inner], sizes[self.feature]
+        widths, wide = self.widths(sizes), sizes[self.feature]
         groups, lanes = t["bi"] // t["wi"], machine.lanes
         blocks, turns, parts, more = self.turns(t, "bt", sizes)
-        first = calls(self.first, {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep})
-        second = calls(self.second, {self.row: t["wi"], self.found.key: t["bt"], self.feature: wide})
+        tile = {self.row: t["wi"], self.found.key: t["bt"]}
+        products = zip((*self.scores, self.product), (*self.firsts, self.second), strict=True)
+        made = [(m, calls(m, tile | {(i := self.features_of(w)): widths[i]})) for w, m in products]
         each = t["wi"] * t["bt"] / lanes  # scores of a lane in an iteration
         held = t["wi"] * wide / lanes  # registers of the result
         scalars = (
-            (self.score_operations * each + held)
-            * lanes
-            * machine.schedulers
-            / machine.operations(self.scores.value.dtype.compute)
+            (self.score_operations * each + held) * lanes * machine.schedulers / machine.operations(self.score_type.compute)
         )
-        fetch, read = self._reads(t, deep, wide)
-        once, each_turn = self._staged_bytes(t, deep, wide)
-        held_once, held_each = self._staged_bytes(t, *self.widths)
-        issue = turns * (first + second + fetch + scalars + STEP)
+        fetch, read = self._reads(t, widths)
+        once, each_turn = self._staged_bytes(t, widths)
+        held_once, held_each = self._staged_bytes(t, self.widths(self.most))
+        issue = turns * (sum(n for _, n in made) + fetch + scalars + STEP)
         return ResourceUse(
             blocks=blocks,
             groups=groups,
             registers=self._registers(t),
             staged=held_once + t["stages"] * held_each + groups * self._crossing_bytes(t),
-            pipe=turns * (first + second) * machine.instr_cycles(self.first.instr) + SYNC * turns,
+            pipe=turns * sum(n * machine.instr_cycles(m.instr) for m, n in made) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
             l2_bytes=blocks * (once + turns * each_turn) + parts + self.written(sizes),
@@ -170,11 +178,11 @@ class FragmentPass(PassModel):
             run=wide,
         )
 
-    def _reads(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
+    def _reads(self, t: Tiles, widths: Mapping[str, Any]) -> tuple[Any, Any]:
         """Of a warp and an iteration: instructions that read operands, and store what CROSSES, and bytes of staging memory."""
-        own = {self.row: t["wi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
+        own = {**widths, self.row: t["wi"], self.found.key: t["bt"]}
         fetch, read = 0.0, 0.0
-        for s, m in (*((s, self.first) for s in self.operands[0]), *((s, self.second) for s in self.operands[1])):
+        for s, m in ((s, m) for m, some in self.operands for s in some):
             count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
             fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
         if (c := self.crossing) is not None:
@@ -191,9 +199,9 @@ class FragmentPass(PassModel):
         elements = t["wi"] * self._whole
         return (elements + elements / (self._whole if c.inner == self.found.key else t["wi"]) * c.pad) * c.access.dtype.bytes
 
-    def _staged_bytes(self, t: Tiles, deep: Any, wide: Any) -> tuple[Any, Any]:
+    def _staged_bytes(self, t: Tiles, widths: Mapping[str, Any]) -> tuple[Any, Any]:
         """Of a block: bytes that are staged once, and in each iteration."""
-        spans = {self.row: t["bi"], self.found.key: t["bt"], self.inner: deep, self.feature: wide}
+        spans = {**widths, self.row: t["bi"], self.found.key: t["bt"]}
         once, each_turn = 0.0, 0.0
         for s in copies(self.staged):
             elements = s.access.footprint(spans)
@@ -202,23 +210,27 @@ class FragmentPass(PassModel):
         return once, each_turn
 
     def _registers(self, t: Tiles) -> np.ndarray:
-        """Of a lane: the result, running values and scores; beside these the sums and operands of the scores, or the values and
-        operands of one call of the product."""
+        """Of a lane: the result, running values, and scores of each product; beside these the sums and operands of one, or
+        the values and operands of one call of the product over the keys."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
-        held = round_up(self.widths[1], self.second.extent(self.feature))
+        held = round_up(self.width, self.second.extent(self.feature))
         each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
         running = RUNNING * (1 if each is None else each.registers) * t["wi"] / self.first.extent(self.row)
         running = running if self.found.statistics else 0
-        scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.scores, *self.found.values))
+        scores, *values = (max(1, w.value.dtype.bytes // word) for w in (self.scores[-1], *self.found.values))
+        count, deep = (
+            len(self.scores),
+            max(m.extent(self.features_of(w)) for w, m in zip(self.scores, self.firsts, strict=True)),
+        )
         size = max(a.access.dtype.bytes for a in self.staged) / word * self._copies
-        first = 2 * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * self.first.extent(self.inner) * size
-        second = t["wi"] * (scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
+        first = (count + 1) * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * deep * size
+        second = t["wi"] * (count * scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
         return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + SPARE)
 
     @cached_property
     def _copies(self) -> float:
         """Lanes that have the same element of an operand: two, where both halves of a wave read all of it."""
-        fragments = (fragment_map(m, name) for m in (self.first, self.second) for name, _ in m.operands)
+        fragments = (fragment_map(m, name) for m in (*self.firsts, self.second) for name, _ in m.operands)
         return max(f.registers * f.lanes / prod(n for _, n, _ in f.maps) for f in fragments)
 
     # ------------------------------------------------------------ lines
@@ -227,19 +239,17 @@ class FragmentPass(PassModel):
         machine, found, kept = self.machine, self.found, self.machine.register.name
         out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at)) for s in copies(self.staged)])
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
-        block = (
-            tile_text((self.inner, self.first.extent(self.inner)), modifiers=modifier("unroll")),
-            *self._loads(self.operands[0]),
-            syntax.Compute(self.first.instr.name),
-        )
-        out.append(syntax.Keep((name_of(self.scores, found),), kept, block=block))
+        for w, (m, operands) in zip(self.scores, self.operands, strict=False):
+            deep = tile_text((self.features_of(w), m.extent(self.features_of(w))), modifiers=modifier("unroll"))
+            block = (deep, *self._loads(operands), syntax.Compute(m.instr.name))
+            out.append(syntax.Keep((name_of(w, found),), kept, block=block))
         out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
         crossing = self.crossing.access.tensor if self.crossing is not None else None
         if stay := tuple(n for w in found.values if (n := name_of(w, found)) != crossing):
             out.append(syntax.Keep(stay, kept))
         if self.crossing is not None:
             out.append(syntax.Keep((self.crossing.access.tensor,), machine.staging.name, modifiers=self.crossing.modifiers))
-        return {"pass": (*out, *self._loads(self.operands[1]), syntax.Compute(self.second.instr.name))}
+        return {"pass": (*out, *self._loads(self.operands[-1][1]), syntax.Compute(self.second.instr.name))}
 
     def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
         row = self.most[s.inner]
@@ -270,9 +280,7 @@ def calls(m: InstrMatch, spans: dict) -> Any:
 def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
     """The pass of attention and the like by an instruction; None where there is none."""
     found = one_pass_of(computations)
-    if found is None or len(found.scores) != 1 or len(found.products) != 1:
-        return None
-    return _fragment_pass(ctx, computations, found)
+    return _fragment_pass(ctx, computations, found) if found is not None and len(found.products) == 1 else None
 
 
 def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
@@ -281,38 +289,42 @@ def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...], fo
 
 
 def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
-    """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for both products; None where there is none."""
+    """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for the products; None where there is none."""
     machine = block_machine(ctx.device)
     if machine is None:
         return None
-    scores, product = found.scores[0], found.products[0]
-    if any(e.constant == 0 for e in found.extents.values()) or len(scores.reduced) != 1 or len(found.features(product)) != 1:
+    if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):
         return None
-    if any(found.extents[i].interval[1] is None for i in (*scores.reduced, *found.features(product))):
+    if len(found.features(found.products[0])) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):
         return None
     for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
         ways = _ways(ctx, machine, computations, found, passes)
-        best = max(ways, key=lambda p: machine.instr_speed(p[0].instr), default=None)
+        best = max(ways, key=lambda p: machine.instr_speed(p[0][-1].instr), default=None)
         nest = FragmentPass(ctx, machine, found, *best, passes) if best is not None else None
-        if nest is not None and len(nest.staged) == 3 and (passes or nest.crossing is not None):
+        if nest is not None and len(nest.staged) == 2 * len(found.scores) + 1 and (passes or nest.crossing is not None):
             return nest
     return None
 
 
 def _ways(
     ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], found: OnePass, passes: bool
-) -> list[tuple[InstrMatch, InstrMatch]]:
-    """The best pair of matches of each instruction of groups, for the scores and for the product: PASSES, else CROSSES."""
-    scores, product = found.scores[0], found.products[0]
-    out = []
-    for i in candidate_instrs(ctx.device):
-        if i.level != machine.group.name or len(i.operands) != 3 or len(i.statement.indices) != 2:
-            continue
+) -> list[tuple[tuple[InstrMatch, ...], InstrMatch]]:
+    """The best matches of each instruction of groups, for the scores and for the product: PASSES, else CROSSES, and SUMS."""
+    *others, scores = found.scores
+    product, out = found.products[0], []
+    instrs = [i for i in candidate_instrs(ctx.device) if i.level == machine.group.name]
+    instrs = [i for i in instrs if len(i.operands) == 3 and len(i.statement.indices) == 2]
+    for i in instrs:
         made, ways = list(all_matches(i, scores)), list(all_matches(i, product))
         if passes:
             every = [p for p in passing_pairs(ctx.register, computations, scores, made, ways) if same_rows(*p)]
         else:
             every = pairs_with_rows_alike(ctx.register, made, ways)
         pairs = [(a, b) for a, b in every if a.extent(found.rows[-1]) > 1]
-        out += [max(pairs, key=lambda p: p[0].score + p[1].score)] if pairs else []
+        if pairs:
+            a, b = max(pairs, key=lambda p: p[0].score + p[1].score)
+            beside = [[m for j in instrs for m in ways_alike(all_matches(j, w), a)] for w in others]
+            if all(beside):
+                fastest = (max(x, key=lambda m: (machine.instr_speed(m.instr), m.score)) for x in beside)
+                out.append(((*fastest, a), b))
     return out

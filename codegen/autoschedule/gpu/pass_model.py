@@ -4,7 +4,8 @@ SPLIT    where rows are too few for the units of a device, blocks have parts of 
          `tile t: 512 -> block online by workspace`, below the tile of the rows.
 HEADS    blocks of one head read the same keys, so they belong into one slice of the cache. Where later rows have more keys, as
          by a causal domain, a slice gets whole heads only: else the longest rows would be those of one slice.
-ONE_COPY a tensor that both products read is staged once, in one layout: a name means one copy.
+ONE_COPY a tensor that several products read is staged once, in one layout: a name means one copy.
+SUMS     scores may be of several products, each over features of its own, that are combined element by element.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
+from ....dsl.types import DType
 from ...lower.lowering_context import LoweringContext
 from ...lower.tiling.delinearize import longer_later
 from ...plan.computations import Computation
@@ -64,7 +66,7 @@ def copies(staged: Iterable[StagedOperand]) -> tuple[StagedOperand, ...]:
 
 @dataclass(frozen=True, eq=False)
 class PassModel:
-    """A pass of one product around another (`OnePass`), on a machine with blocks.
+    """A pass of one product around others (`OnePass`), on a machine with blocks.
 
     slots   one for all lines: an author writes none of a pass, or all of them
     """
@@ -82,8 +84,13 @@ class PassModel:
         return AccessProblem.of(self.product, self.ctx.dtypes)
 
     @property
-    def scores(self) -> Computation:
-        return self.found.scores[0]
+    def scores(self) -> tuple[Computation, ...]:
+        """SUMS: the last one combines them."""
+        return self.found.scores
+
+    @property
+    def score_type(self) -> DType:
+        return self.scores[-1].value.dtype
 
     @property
     def product(self) -> Computation:
@@ -94,13 +101,12 @@ class PassModel:
         return self.found.rows[-1]
 
     @cached_property
-    def inner(self) -> str:
-        """The index that the scores reduce."""
-        return self.scores.reduced[0]
-
-    @cached_property
     def feature(self) -> str:
         return self.found.features(self.product)[0]
+
+    def features_of(self, w: Computation) -> str:
+        """The index of the features of a product: those that scores reduce, or those of the result."""
+        return self.feature if w is self.product else w.reduced[0]
 
     @cached_property
     def most(self) -> dict[str, float]:
@@ -108,9 +114,13 @@ class PassModel:
         return {i: inf if (n := e.interval[1]) is None else n for i, e in self.found.extents.items()}
 
     @cached_property
-    def widths(self) -> tuple[int, int]:
-        """The features, which have a bound: those that the scores reduce, and those of the result."""
-        return int(self.most[self.inner]), int(self.most[self.feature])
+    def width(self) -> int:
+        """The features of the result, which have a bound."""
+        return int(self.most[self.feature])
+
+    def widths(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """The extents of all features."""
+        return {i: sizes[i] for i in self.found.all_features}
 
     def least_rows(self, count: int) -> int | None:
         """The count, where an open number of rows may be as small."""
@@ -131,10 +141,10 @@ class PassModel:
         """Is an open number of rows as small as that?"""
         return self.few_rows is not None and self.most[self.row] <= self.rows_of_call()
 
-    def copied_for(self, s: StagedOperand, a: AccessModel) -> str | None:
-        """ONE_COPY: the axis with neighbours, by the product's name of it, in the copy that the scores read, where that is the
-        copy of what the product reads; None where their subscripts differ."""
-        names = {self.inner: self.feature}
+    def copied_for(self, first: Computation, s: StagedOperand, w: Computation, a: AccessModel) -> str | None:
+        """ONE_COPY: the axis with neighbours, by the name that a product has for it, in the copy that the first one reads,
+        where that is the copy of what the product reads; None where their subscripts differ."""
+        names = {self.features_of(first): self.features_of(w)}
         dims = tuple(tuple((names.get(i, i), c) for i, c in d) for d in s.access.dims)
         return names.get(s.inner, s.inner) if dims == a.dims else None
 
@@ -182,7 +192,7 @@ class PassModel:
         """Operations on scalars for a score, beside those of both products."""
         own = self.ctx.device.computes
         out = sum(operations(w.value, w, own) for w in (*self.found.values, *self.found.statistics, *self.found.sums))
-        return out + 2 + sum(AccessProblem.of(w, self.ctx.dtypes, own).finishing for w in self.found.scores)
+        return out + 2 + sum(AccessProblem.of(w, self.ctx.dtypes, own).finishing for w in self.scores)
 
     def with_parts(self, t: Tiles, keys: str, sizes: list[dict[str, int]]) -> Tiles:
         """SPLIT: the tiles, and those that leave units without a block with each size of a part."""

@@ -164,7 +164,11 @@ def test_all_calls_of_an_order_are_counted() -> None:
     found = nest("gfx942", LONG, "attention_f32")
     assert found.second.calls == 4
     spans = {found.row: 32, found.found.key: 64}
-    assert calls(found.first, spans | {found.inner: 64}) == calls(found.second, spans | {found.feature: 64}) == 2 * 2 * 32 / 2
+    assert (
+        calls(found.first, spans | {found.features_of(found.scores[0]): 64})
+        == calls(found.second, spans | {found.feature: 64})
+        == 2 * 2 * 32 / 2
+    )
     (values,) = (s for s in found.staged if s.access.tensor == "v")
     assert values.reads == 1  # the keys of these calls are neighbours
 
