@@ -8,6 +8,8 @@ MADE            operands that are materialised for many rows are read in place f
 PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
                 instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them. On cores
                 (`cpu.one_pass`) a cache has room for the features, and rows and keys are many; one row has a schedule too.
+CONVOLUTIONS    windows of filters that have few points, filters of one element, wide and narrow images
+                (`cpu.convolutions.filter_sizes`).
 HELD            a row of an intermediate is cached if a cache has room for its elements (`cpu.row_caching`).
 """
 
@@ -23,6 +25,7 @@ from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
 from ..plan.widen_factors import widen_factors
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
+from .cpu.convolutions.filter_sizes import convolution_sizes
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
 from .cpu.one_pass import pass_of
@@ -60,6 +63,8 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
         yield None
         return
     yield from _passes_on_cores(op, device, dims, known or {})
+    for suffix, where in convolution_sizes(op, device, known or {}):
+        yield _auto(op, suffix, *where)
     yield from _few(op, device, dims) or _made(op, device, dims) or (None,)
 
 

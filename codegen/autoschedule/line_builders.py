@@ -41,6 +41,14 @@ def move_with_layout(
     return syntax.Move(tensor, memory, block=block, modifiers=(syntax.Modifier("layout", values),))
 
 
+def move_in_panels(
+    tensor: str, memory: str, axis: str, width: int, block: tuple[syntax.Line, ...] | None = None
+) -> syntax.Move:
+    """`move B -> l2 layout panels(n: 16)`"""
+    layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(width)),))
+    return syntax.Move(tensor, memory, block=block, modifiers=(layout,))
+
+
 def resize_line(index: str, size: _Size, new: Mapping[tuple[str, int], int]) -> _Size | syntax.Num:
     """A size of an index, where some have changed: (index, size as it was) -> size."""
     return syntax.Num(new.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size

@@ -22,21 +22,28 @@ def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
     dims = {v.name: v for v in op.dims}
     conditions = list(op.conditions)
     ends: dict[str, tuple[int | None, int | None]] = {}
+    names = dims | {v.name: v for v, _ in op.derived}
     for w in where:
-        table = {n: as_expr(v) for n, v in dims.items()} | {v.name: as_expr(v) for v, _ in op.derived}
+        table = {n: as_expr(v) for n, v in names.items()}
         left, right = index_term(w.left, table), index_term(w.right, table)
         slack = _slack(w, left, right)
         conditions += [(c, f"{_shown(w)}") for c in slack]
-        if isinstance(w.left, syntax.Name) and w.left.id in dims and right.constant is not None:
+        if isinstance(w.left, syntax.Name) and w.left.id in names and right.constant is not None:
             lo, hi = ends.get(w.left.id, (None, None))
             least, most = _ends(w.op, right.constant)
             ends[w.left.id] = _most(lo, least, max), _most(hi, most, min)
         elif right.constant is None and left.constant is None:
             raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
     for w in where:
-        _satisfiable(w, dims, ends)
-    bounded = {v: Var(n, *_meet(v, ends[n])) for n, v in dims.items() if n in ends}
+        _satisfiable(w, names, ends)
+    equal = _equal_sizes(op, ends)
+    for v, w in equal.items():  # bounds of the one are bounds of the other
+        if (more := ends.pop(v.name, None)) is not None:
+            lo, hi = ends.get(w.name, (None, None))
+            ends[w.name] = _most(lo, more[0], max), _most(hi, more[1], min)
+    bounded = {v: Var(n, *_meet(v, ends[n])) for n, v in names.items() if n in ends}
     mapping = {v: as_expr(b.lo if b.lo is not None and b.lo == b.hi else b) for v, b in bounded.items()}
+    mapping |= {v: as_expr(bounded.get(w, w)) for v, w in equal.items()}
     tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
     statements = tuple(
         replace(s, value=substitute(s.value, mapping), ranges=tuple((i, e.subs(mapping)) for i, e in s.ranges))
@@ -44,9 +51,17 @@ def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
     )
     return replace(
         op, dims=tuple(bounded.get(v, v) for v in op.dims),
-        derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
+        derived=tuple((bounded.get(v, v), e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
         conditions=tuple((c.renamed(bounded), text) for c, text in conditions),
     )  # fmt: skip
+
+
+def _equal_sizes(op: Op, ends: Mapping[str, tuple[int | None, int | None]]) -> dict[Var, Var]:
+    """Derived sizes that are a size of the op where others are numbers: filters of one element leave an image as large as it
+    is."""
+    numbers = {v: lo for v in op.dims if (lo := ends.get(v.name, (None, None))[0]) is not None and ends[v.name][1] == lo}
+    found = {v: e.subs(numbers).atom for v, e in op.derived}
+    return {v: w for v, w in found.items() if isinstance(w, Var) and w in op.dims}
 
 
 def size_conditions(ends: Mapping[str, int], comparison: str = "<=") -> tuple[syntax.SizeCondition, ...]:

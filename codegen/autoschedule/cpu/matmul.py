@@ -3,9 +3,8 @@
 PANELS   each core has a tile of the result. A block of the wide operand is packed into panels as wide as the register tile, in
          a cache of the core, so that cores never wait for each other. Results stay in registers through a block of k
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
-CHANNELS LAST   the narrow operand is an image (`channels_last`).
-WINDOWS  as PANELS, but a block of the image is copied as it is into a cache of the core, with zeros at its edges. Windows are
-         vectors that begin anywhere in its lines. No element is copied once for each point of the filter.
+CHANNELS LAST   the narrow operand is an image (`convolutions.channels_last`).
+WINDOWS  as PANELS, but a block of the image is copied as it is (`convolutions.windows`).
 FEW ROWS   as DOTS, with the operands exchanged: nothing is transposed.
 DOTS     few columns: lanes go along k, and the narrow operand is read once, without packing. The few columns are transposed
          once for all.
@@ -24,25 +23,23 @@ from itertools import product
 
 from ....dsl import syntax
 from ....dsl.device import Device
-from ....dsl.index.expr import Expr, Var
+from ....dsl.index.expr import Expr
 from ....dsl.values import Load
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, unheld_indices
 from ...schedule.candidate import Candidate, Description
-from ..line_builders import Digit, modifier, move_with_layout, tile_text
+from ..line_builders import Digit, modifier, move_in_panels, move_with_layout, tile_text
 from ..machine_model import MachineModel, core_machine
 from ..representative_sizes import TYPICAL
 from ..tile_space import depth_blocks, even_tiles, near_equal_tiles, rounded_down
-from .channels_last import channel_blockings, channel_lines
+from .convolutions.channels_last import channel_blockings, channel_lines
+from .convolutions.windows import window_blockings, window_lines
 from .matmul_cost import Blocking, seconds
 from .matmul_model import MatmulModel, matmul_of
 
 FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products; test_first_candidates]
 # rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products; test_first_candidates]
 FLAT = 24
-# filters: the most of a register tile of a convolution; more were slower wherever measured [measured: cpu-convolutions;
-# test_sizes_tried]
-WINDOW_ROWS = 8
 DEPTHS = (256, 384)  # elements: a block of k [tried; test_first_candidates]
 
 
@@ -109,8 +106,10 @@ def _blockings(p: MatmulModel, cpu: MachineModel) -> Iterator[Blocking]:
         yield from few_rows
         return
     yield from few_rows
-    yield from _windows(p, cpu, held)
-    yield from _panels(p, cpu, held)
+    windows = list(window_blockings(p, cpu, held))
+    yield from windows
+    if not windows or p.fixed_extent(p.n) is not None:
+        yield from _panels(p, cpu, held)
 
 
 def _held(cpu: MachineModel) -> int:
@@ -186,43 +185,12 @@ def _panels(p: MatmulModel, cpu: MachineModel, held: int) -> Iterator[Blocking]:
                     yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
 
 
-def _windows(p: MatmulModel, cpu: MachineModel, held: int) -> Iterator[Blocking]:
-    """For an image whose columns are also contiguous in the results, and filters of known size."""
-    m, columns, known = (
-        p.fixed_extent(p.m),
-        p.component_indices(p.n),
-        [p.fixed_extent(i) for i in (*p.component_indices(p.n), *p.component_indices(p.k))],
-    )
-    if m is None or p.plain(p.wide) or None in known or 0 in known or not m or not p.is_contiguous_along(p.wide, columns[-1]):
-        return
-    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms) or (
-        p.step > 1 and p.plain_reduced_index is None
-    ):
-        return
-    height, width = p.image
-    room = (cpu.staging.capacity or 1 << 18) // p.dtype.bytes // 6
-    depths = tuple(dict.fromkeys(-(-even_tiles(p.plain_reduced_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
-    most = held if p.step == 1 else cpu.max_registers // 2  # where the filter's columns are written out, sums of several wait
-    for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
-        wide = vectors * p.lanes
-        whole = width <= wide < width + p.lanes  # no line is cut where a register tile can have all of it
-        cut = width > wide if p.step > 1 else width > 4 * p.lanes > wide
-        if lines > height or vectors * lines > 4 or not (whole or (cut and wide >= 2 * p.lanes)):
-            continue
-        rows = even_tiles(m, max(1, min(most // (vectors * lines), WINDOW_ROWS, m)))
-        talls = near_equal_tiles(m, (m, -(-m // cpu.units)), rows)
-        acrosses = near_equal_tiles(height, (height, -(-height // cpu.units), -(-height // (2 * cpu.units))), lines)
-        for tall, across, depth in product(talls, acrosses, depths):
-            if p.window(across, -(-width // wide) * wide, depth) <= room:
-                yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines)
-
-
 # ---------------------------------------------------------------- lines
 
 
 def lines_of(p: MatmulModel, cpu: MachineModel, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
-    made = {"dots": _dot_lines, "few rows": _few_lines, "windows": _window_lines, "panels": _panel_lines}
+    made = {"dots": _dot_lines, "few rows": _few_lines, "windows": window_lines, "panels": _panel_lines}
     made["channels last"] = channel_lines
     return made[b.kind](p, cpu, b, keep)
 
@@ -238,13 +206,13 @@ def _panel_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Li
     if b.pack_wide and p.step > 1:  # SEVERAL
         lines.append(_ordered(p, p.wide, inner, pairs))
     elif b.pack_wide:
-        lines.append(_move(p.wide.tensor, inner, p.n, b.columns, _squares(p, cpu)))
+        lines.append(move_in_panels(p.wide.tensor, inner, p.n, b.columns, _squares(p, cpu)))
     if b.high < b.tall:
         lines.append(tile_text((p.m, b.high)))
     if b.pack_narrow and p.step > 1:
         lines.append(_ordered(p, p.narrow, inner, [p.m, p.k]))
     elif b.pack_narrow:
-        lines.append(_move(p.narrow.tensor, inner, p.m, b.rows))
+        lines.append(move_in_panels(p.narrow.tensor, inner, p.m, b.rows))
     lines += [tile_text((p.n, b.columns)), tile_text((p.m, b.rows)), keep]
     lines.append(tile_text((p.k, p.step), modifiers=modifier("unroll", 4)))
     return (*lines, syntax.Compute(p.instr.name))
@@ -279,31 +247,6 @@ def _along(p: MatmulModel, cpu: MachineModel, b: Blocking | None = None) -> tupl
     return tile_text((p.k, vectors * p.lanes)), tile_text((p.k, 1), level=cpu.device.levels[-1].name)
 
 
-def _window_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    *others, last = p.component_indices(p.n)
-    ones = [(i, 1) for i in (*p.batch, *others[:-1])]
-    lines: list[syntax.Line] = [tile_text(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.outer.name)]
-    if p.plain_reduced_index is not None and b.depth is not None and b.depth < p.plain_reduced_extent:
-        lines.append(tile_text((p.plain_reduced_index, b.depth)))
-    inner = cpu.staging.name
-    if p.step > 1 and p.plain_reduced_index is not None:  # SEVERAL
-        lines.append(_move(p.wide.tensor, inner, p.plain_reduced_index, p.step))
-        axes = [*(a for a in p.axes(p.narrow) if a != p.plain_reduced_index), p.plain_reduced_index]
-        gathered = (
-            *(tile_text((a, 1)) for a in axes[:-1]),
-            tile_text((p.plain_reduced_index, 1), level=cpu.device.levels[-1].name),
-            syntax.Compute(),
-        )
-        lines.append(move_with_layout(p.narrow.tensor, inner, axes, gathered))
-    else:
-        lines.append(syntax.Move(p.wide.tensor, inner))
-    lines += [tile_text((i, b.lines)) for i in others[-1:]]
-    lines += [tile_text((last, b.columns))] if b.columns < p.image[1] else []
-    lines += [tile_text((p.m, b.rows)), keep]
-    lines.append(tile_text(*((i, p.step if i == p.plain_reduced_index else 1) for i in p.component_indices(p.k))))
-    return (*lines, syntax.Compute(p.instr.name))
-
-
 def _squares(p: MatmulModel, cpu: MachineModel) -> tuple[syntax.Line, ...] | None:
     """The packing of the wide operand if it is contiguous in k and an instruction transposes squares of it."""
     if p.turn is None:
@@ -317,8 +260,3 @@ def _ordered(p: MatmulModel, load: Load, memory: str, digits: Sequence[Digit]) -
     mine = {d if isinstance(d, str) else d[0] for d in digits}
     others: list[Digit] = [a for a in p.fused_axes(load) if a not in mine]
     return move_with_layout(load.tensor, memory, [*others, *digits])
-
-
-def _move(tensor: str, memory: str, axis: str, panel: int, block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:
-    layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(panel)),))
-    return syntax.Move(tensor, memory, block=block, modifiers=(layout,))

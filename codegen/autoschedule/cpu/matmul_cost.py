@@ -61,6 +61,7 @@ class Blocking:
     high            rows of a block that stays in the inner caches
     tall, across    rows and columns of a core's tile
     lines           of an image in the register tile; `columns` are of each, and `across` counts lines (WINDOWS)
+    width           columns of a core's tile, None: all of them (WINDOWS)
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Blocking:
     pack_wide: bool
     pack_narrow: bool
     lines: int = 1
+    width: int | None = None
 
     def __str__(self) -> str:
         if self.kind == "few rows":
@@ -83,7 +85,8 @@ class Blocking:
             return f"{self.kind}: {shape}, {self.tall} lines of {self.high} by {self.across} a core by {self.depth or 'all'}"
         if self.kind == "windows":
             shape = f"{self.rows} x {self.lines} x {self.columns} in registers"
-            return f"windows: {shape}, {self.tall} x {self.across} lines a core by {self.depth or 'all'}, image packed"
+            lines = f"{self.across} lines" if self.width is None else f"{self.across} lines of {self.width}"
+            return f"windows: {shape}, {self.tall} x {lines} a core by {self.depth or 'all'}, image packed"
         block = f"{self.tall} x {self.across} a core by {self.depth or 'all'}, {self.high} rows a block"
         return f"{self.kind}: {self.rows} x {self.columns} in registers, {block}, {packed} packed"
 
@@ -111,6 +114,7 @@ def seconds(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, 
         cost = (_panels if b.kind == "panels" else _along_k)(p, cpu, b, m, n, k)
     cost = CycleCounts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
     tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
+    tasks *= _ceil(p.image[1], b.width) if b.width is not None else 1
     return _in_all(cost, tasks, cpu)
 
 
@@ -239,13 +243,14 @@ def _windows(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str,
     tiles = _tiles(m, b.tall, b.rows) * across
     arithmetic = tiles * (_ceil(k, p.step) * step + blocks * enter)
 
-    held = size * p.window(b.across, width, b.depth)
+    columns = b.width or width
+    held = size * p.window(b.across, columns, b.depth)
     near = size * p.window(b.lines, b.columns, b.depth)
     wide = tiles * k * vectors * p.lanes * size * _cycles(cpu, near)
     narrow = m * k * size * across * _cycles(cpu, size * m * k / blocks + near)
     results = 2 * m * height * width * size * (blocks * _cycles(cpu, size * b.tall * b.across * width))
-    packed = p.window(b.across, width, b.depth) * blocks * _ceil(height, b.across) * cores_m
-    packing = packed * ((COPY if p.step == 1 else APART) + size * _cycles(cpu, 2 * held))
+    packed = p.window(b.across, columns, b.depth) * blocks * _ceil(height, b.across) * _ceil(width, columns) * cores_m
+    packing = packed * ((COPY if p.step == p.column_step == 1 else APART) + size * _cycles(cpu, 2 * held))
     # Several neighbours along k, which filters are packed for: once by each core's tile.
     packing += m * k * TURN * 2 * _ceil(height, b.across) if p.step > 1 else 0.0
     return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import prod
 
 from ....dsl.device import Device, Instr, Level
-from ....dsl.index.expr import ONE, Expr, Var, as_expr
+from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 from ....dsl.values import Load, loads
@@ -21,7 +21,12 @@ from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, fused_name, plain_index
 from ...plan.derived_names import StagedCopy
 from ..machine_model import core_level
-from ..representative_sizes import typical_extent
+from ..representative_sizes import TYPICAL, WINDOW, typical_extent
+
+# elements: a side of an image at which convolutions of open sizes are judged [estimate; test_first_candidates]
+IMAGE = 56
+# elements: channels of an image, and filters, at which convolutions of open sizes are judged [estimate; test_first_candidates]
+CHANNELS = 128
 
 
 @dataclass(frozen=True)
@@ -81,30 +86,26 @@ class MatmulModel:
         """Whether all windows are inside the image, as far as sizes tell."""
         shape = self.shapes.get(self.wide.tensor, ())
         for e, size in zip(self.wide.indices, shape, strict=False):
-            ends = {Var(i): (n.constant or 1) - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
-            if any(self.fixed_extent(str(v)) is None for v in ends) or e.subs(dict.fromkeys(ends, 0)).const < 0:
-                return False
-            if size.constant is None or (last := e.subs(ends).constant) is None or last >= size.constant:
+            ends = {Var(i): n - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
+            beyond = (size - e.subs(ends)).interval[0]
+            if e.subs(dict.fromkeys(ends, 0)).const < 0 or beyond is None or beyond < 1:
                 return False
         return bool(shape)
 
     def stride(self, load: Load, index: str) -> int | None:
         """The constant number of elements from one value of an index to the next, if it is known."""
-        steps: list[tuple[int, int | None]] = []
+        steps: list[tuple[Expr, Expr]] = []
         for part in self.component_indices(index):
             if self.fixed_extent(part) == 1:
                 continue
-            total, step = 0, 1
+            total, step = ZERO, ONE
             for e, size in reversed(list(zip(load.indices, self.shapes.get(load.tensor, ()), strict=False))):
-                if c := e.coefficient(Var(part)):
-                    if step is None:
-                        return None
-                    total += c * step
-                step = None if step is None or size.constant is None else step * size.constant
-            steps.append((total, self.fixed_extent(part)))
-        if any(n is None or step != within * n for (step, _), (within, n) in pairwise(steps)):
+                total += step * e.coefficient(Var(part))
+                step *= size
+            steps.append((total, self.extents[part]))
+        if any(step != within * n for (step, _), (within, n) in pairwise(steps)):
             return None
-        return steps[-1][0] or None if steps else 1
+        return steps[-1][0].constant or None if steps else 1
 
     @property
     def has_plain_operands(self) -> bool:
@@ -143,7 +144,26 @@ class MatmulModel:
 
     @property
     def plain_reduced_extent(self) -> int:
-        return (self.fixed_extent(self.plain_reduced_index) or 1) if self.plain_reduced_index is not None else 1
+        return self.typical_extents[self.plain_reduced_index] if self.plain_reduced_index is not None else 1
+
+    @cached_property
+    def filter_indices(self) -> tuple[str, ...]:
+        """The reduced indices of windows: points of a filter."""
+        deep = self.plain_reduced_index
+        return () if self.has_plain_operands else tuple(i for i in self.component_indices(self.k) if i != deep)
+
+    @property
+    def filters_are_bounded(self) -> bool:
+        return all(self.largest_extent(i) is not None for i in self.filter_indices)
+
+    @property
+    def column_step(self) -> int:
+        """By how many columns of the image windows that are neighbours are apart; 0 if that is no number."""
+        return self.wide.indices[-1].coefficient(Var(self.component_indices(self.n)[-1]))
+
+    @property
+    def windows_are_points(self) -> bool:
+        return all(self.fixed_extent(i) == 1 for i in self.filter_indices)
 
     @property
     def line(self) -> str:
@@ -155,24 +175,30 @@ class MatmulModel:
         return (self.fixed_extent(self.line) or 1) if self.line else 1
 
     def elements_read(self, load: Load, tiles: Mapping[str, int]) -> int:
-        """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one."""
-        extents = {
-            i: tiles.get(i, (self.fixed_extent(i) or 1) if i in self.component_indices(self.k) else 1) for i in self.extents
-        }
+        """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one. Open
+        filters have their typical size."""
+        reduced = self.component_indices(self.k)
+        extents = {i: tiles.get(i, self.typical_extents[i] if i in reduced else 1) for i in self.extents}
         return prod(1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms) for e in load.indices)
 
     @cached_property
     def image(self) -> tuple[int, int]:
         """Lines, and columns of one line."""
         *others, last = self.component_indices(self.n)
-        return self.fixed_extent(others[-1]) or 1 if others else 1, self.fixed_extent(last) or 1
+        return self.typical_extents[others[-1]] if others else 1, self.typical_extents[last]
 
-    def window(self, lines: int, columns: int, depth: int | None) -> int:
+    def window(self, lines: int, columns: int, depth: int | None, filters: Mapping[str, int] | None = None) -> int:
         """Elements of the wide operand that so many lines and columns of results read, and so many of the deep index."""
         *others, last = self.component_indices(self.n)
         tiles = {last: columns, **dict.fromkeys(others[-1:], lines)}
         deep = {self.plain_reduced_index: depth} if self.plain_reduced_index is not None and depth is not None else {}
-        return self.elements_read(self.wide, tiles | deep)
+        if self.windows_are_points and self.column_step > 1:
+            return columns * lines * prod(deep.values())
+        return self.elements_read(self.wide, {**tiles, **deep, **(filters or {})})
+
+    def largest_window(self, lines: int, columns: int, depth: int | None) -> int:
+        """The same with the largest filters."""
+        return self.window(lines, columns, depth, {i: self.largest_extent(i) or 1 for i in self.filter_indices})
 
     @property
     def wide_transposed(self) -> bool:
@@ -188,7 +214,15 @@ class MatmulModel:
     @cached_property
     def typical_extents(self) -> dict[str, int]:
         """Extents of all indices, at which blockings are priced."""
-        return {i: typical_extent(e) for i, e in self.extents.items()}
+        if self.has_plain_operands:
+            return {i: typical_extent(e) for i, e in self.extents.items()}
+        image = (self.line, self.m) if self.rows_are_windows else self.component_indices(self.n)
+        side = typical_extent(self.extents[image[-1]], IMAGE)  # images have as many lines as columns
+        channels = (self.n if self.rows_are_windows else self.m, self.k)
+        typical = dict.fromkeys((part for i in channels for part in self.component_indices(i)), CHANNELS)
+        typical |= dict.fromkeys(image, side) | dict.fromkeys(self.filter_indices, WINDOW)
+        out = {i: typical_extent(e, typical.get(i, TYPICAL)) for i, e in self.extents.items()}
+        return out | {name: prod(out[part] for part in parts) for name, parts in self.fused}
 
 
 def matmul_of(

@@ -77,7 +77,8 @@ def _windows(p: MatmulModel, cuts: _Cuts) -> Blocking:
     *others, last = p.component_indices(p.n)
     rows, columns = cuts.innermost(p.m), round_up(cuts.innermost(last), p.lanes)
     across, lines = (cuts.of_core(others[-1]), cuts.innermost(others[-1])) if others else (1, 1)
-    return Blocking("windows", rows, columns, _plain_depth(p, cuts), rows, cuts.of_core(p.m), across, True, False, lines)
+    depth, width = _plain_depth(p, cuts), cuts.shared.get(last)
+    return Blocking("windows", rows, columns, depth, rows, cuts.of_core(p.m), across, True, False, lines, width)
 
 
 def _channels_last(p: MatmulModel, cuts: _Cuts) -> Blocking:

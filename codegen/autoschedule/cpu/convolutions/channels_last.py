@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ....dsl import syntax
-from ....dsl.index.expr import Var
-from ..line_builders import Digit, move_with_layout, tile_text
-from ..machine_model import MachineModel
-from ..tile_space import even_tiles, near_equal_tiles
-from .matmul_cost import Blocking
-from .matmul_model import MatmulModel
+from .....dsl import syntax
+from .....dsl.index.expr import Var
+from ...line_builders import Digit, move_with_layout, tile_text
+from ...machine_model import MachineModel
+from ...tile_space import even_tiles, near_equal_tiles
+from ..matmul_cost import Blocking
+from ..matmul_model import MatmulModel
 
 DEPTHS = (64, 128, 256)  # channels: a block of the reduction [tried; test_sizes_tried]
 ROWS = 12  # output points: the most of a register tile [tried; test_first_candidates]

@@ -1,0 +1,1 @@
+"""Convolutions on CPUs as products of filters and windows."""
