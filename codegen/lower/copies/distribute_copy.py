@@ -19,7 +19,7 @@ from ....dsl.values import Load, Value
 from ...ir.free_names import underscored_name
 from ...ir.schedule_tree import Leaf, Move, Node, with_leaf
 from ...ir.tile_ir import Buffer
-from ...plan.computations import fused_name
+from ...plan.computations import Computation, fused_name, plain_index
 from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
@@ -43,7 +43,7 @@ def copy_lines(
     finite = [x for x in below if x.units == "finite"]
     if not axes or exceeds_alone(ctx.device, target):  # SIZE_FIRST
         return (syntax.Compute(),)
-    fastest = contiguous_axis(source, [a for a, _ in axes])
+    fastest = contiguous_axis(source, [a for a, _ in axes], computation)
     extents = dict(axes)
     wide = copy_instr(ctx, move, computation, axes, fastest, layout) if move is not None else None
     if wide is not None and shaped:
@@ -112,13 +112,16 @@ def with_axes_apart(lines: tuple) -> tuple:
     return lines
 
 
-def contiguous_axis(source: Value, axes: list[str]) -> str:
-    """The axis along which the source has its neighbours; the last one if that cannot be told."""
+def contiguous_axis(source: Value, axes: list[str], computation: Computation) -> str:
+    """The axis along which the source has its neighbours, of fused indices those of the last one; the last axis if that cannot
+    be told."""
     value = getattr(source, "value", source)
     if isinstance(value, Load) and value.indices:
         for a in reversed(axes):
             if value.indices[-1].coefficient(Var(a)) == 1:
                 return a
+        last = plain_index(value.indices[-1])
+        return next((name for name, parts in computation.fused if name in axes and parts[-1][0] == last), axes[-1])
     return axes[-1]
 
 

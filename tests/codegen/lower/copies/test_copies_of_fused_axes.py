@@ -124,3 +124,33 @@ def test_parts_of_a_copy_that_is_not_aligned_go_on_in_the_next_row(dims, sizes, 
 
 def test_a_column_without_a_remainder_may_stand_beside_a_quotient_that_is_reduced() -> None:
     summed(("6", "6"), {}, 64, move="move Q -> shared:\n        tile f: 16 -> thread\n        compute\n    tile f: 4")
+
+
+ROWS = """
+op o[L, M, N](A: f32[L, 16, M], B: f16[L, N, 16]) -> (Y: f32[M, N]):
+    Y[m, n] = sum(l, k) A[l, k, m] * f32(B[l, n, k])
+schedule s for o:
+    fuse l, k as lk
+    tile m: 16, n: 16 -> block
+    keep Y in register
+    tile lk: 32
+    move A -> shared
+    move B -> shared layout (n, lk) pad 2 with cp_async_f16x2
+    tile m: 1, n: 1 -> thread
+    compute
+"""
+
+
+@pytest.mark.parametrize("schedule", ["s", None])
+@pytest.mark.parametrize("sizes", [(2, 3, 2), (5, 33, 17), (1, 1, 1), (0, 3, 4)])
+@pytest.mark.usefixtures("first_choices")
+def test_the_last_of_the_fused_axes_has_the_neighbours(sizes: tuple[int, int, int], schedule: str | None) -> None:
+    """Also where the last axis of the copy is another one. Such lines are chosen for it."""
+    module = loads(ROWS)
+    made = compile_program(module, module.ops["o"], schedule and module.schedules[schedule], module.device("sm_86"))
+    assert "cp_async_f16x2" in made.schedule
+    count, m, n = sizes
+    rng = np.random.default_rng(m)
+    a, b = rng.integers(-2, 3, (count, 16, m)).astype("f4"), rng.integers(-2, 3, (count, n, 16)).astype("f2")
+    got = interpret(made.program, {"A": a, "B": b}, {"L": count, "M": m, "N": n})["Y"]
+    np.testing.assert_array_equal(got, np.einsum("lkm,lnk->mn", a, b.astype("f4")))
