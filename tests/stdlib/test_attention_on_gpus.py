@@ -34,7 +34,7 @@ SIZES = (
 def cases(name: str) -> list[dict[str, int]]:
     found = []
     for heads, rows, keys, features in SIZES:
-        named = {"B": 1, "H": heads, "G": 2, "Q": rows, "T": keys, "D": features}
+        named = {"B": 1, "H": heads, "G": 2, "Q": rows, "T": keys, "D": features, "R": 5, "E": features + 1}
         named |= {"G": rows} if name.startswith("grouped_decode") else {}
         named |= {"Q": min(rows, keys)} if name.startswith("causal") else {}
         found.append({v.name: named[v.name] for v in OPS[name].dims})
@@ -79,7 +79,7 @@ PASSES = [n for n in ATTENTIONS if n != "attention_backward"]
 
 
 def launches(module: Module, name: str, device: str, **changes: int) -> int:
-    sizes = {"B": 64, "H": 64, "G": 8, "Q": 1024, "T": 1024, "D": 64} | changes
+    sizes = {"B": 64, "H": 64, "G": 8, "Q": 1024, "T": 1024, "D": 64, "R": 32, "E": 64} | changes
     op = specialise(module.ops[name], {v.name: sizes[v.name] for v in module.ops[name].dims})
     return len(compile_program(module, op, None, module.device(device)).program.launches)
 

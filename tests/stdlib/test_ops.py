@@ -71,6 +71,16 @@ def causal(q, k, v):
     return attend(q, k, v, np.tri(n, t, t - n, dtype=bool))
 
 
+def latent(attention):
+    """Features that all heads share are some more of each: one product over both."""
+
+    def of(q, k, qr, kr, v):
+        shared = np.broadcast_to(kr, (len(k), *kr.shape))
+        return attention(np.concatenate([q, qr], -1), np.concatenate([k, shared], -1), v)
+
+    return of
+
+
 def layernorm(x, gain, bias, eps):
     return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + eps) * gain + bias
 
@@ -255,6 +265,8 @@ FORMULAS = {
     "attention_backward": attention_backward,
     **dict.fromkeys(["grouped_attention", "grouped_attention_f16"], lambda q, k, v: attend(q, k[:, None], v[:, None])),
     "grouped_decode_f16": attend,
+    **dict.fromkeys(["latent_attention", "latent_attention_f16"], latent(attend)),
+    "causal_latent_attention_f16": latent(causal),
     "stencil3": stencil(),
     "stencil5": stencil(),
     "stencil7": stencil(),

@@ -28,7 +28,7 @@ def shapes(op, mode):
         sizes = {v.name: int(mode) for v in op.dims}
     if op.name in ("jacobi2d", "blur3x3") and mode != "odd":
         sizes = {n: s + 2 for n, s in sizes.items()}
-    if op.name.startswith("causal_attention") and mode == "odd":
+    if op.name.startswith("causal_") and mode == "odd":
         sizes["T"] = sizes["Q"] + 3
     return sizes
 

@@ -221,7 +221,10 @@ def chains(t: Text) -> None:
     rows = "z, i" if "Z" in t.dims else "i"
     t.nonempty |= {"J"}
     scale = t.pick("", " * 2", f" - {t.total}(K)")
-    t.body.append(f"s[{rows}, j] = (sum(k) {a} * {b}){scale}")
+    score = f"sum(k) {a} * {b}"
+    for n in range(t.pick(0, 0, 0, 1, 1, 2)):
+        score = beside(t, rows, score, n)
+    t.body.append(f"s[{rows}, j] = ({score}){scale}")
     t.body.append(f"top[{rows}] = max(j) s[{rows}, j]")
     p = f"(s[{rows}, j] - top[{rows}])"
     if t.maybe(0.4) and t.total != "i32":
@@ -232,6 +235,20 @@ def chains(t: Text) -> None:
     read = f"p[{rows}, j]" if t.dtype in ("f32", "f64", "i32") or t.maybe(0.5) else f"{t.total}({t.dtype}(p[{rows}, j]))"
     more = t.pick("", f" + all_[{rows}]", f" - top[{rows}]")
     t.out("Y", f"{rows}, l", f"(sum(j) {read} * {c}){more}")
+
+
+def beside(t: Text, rows: str, score: str, n: int) -> str:
+    """Scores, and another product over features of its own, perhaps one that has a name, or that all `z` share."""
+    left = t.tensor(f"F{n}", t.pick(f"{rows}, r{n}", f"{rows}, r{n}", f"i, r{n}"))
+    right = t.tensor(f"G{n}", t.pick(f"j, r{n}", f"r{n}, j"))
+    product, at = f"sum(r{n}) {left} * {right}", rows if "z" in left else "i"
+    if t.maybe(0.5):
+        t.body.append(f"f{n}[{at}, j] = {product}")
+        product = f"f{n}[{at}, j]"
+    if t.maybe(0.2):
+        t.body.append(f"h{n}[{rows}, j] = {score}")
+        score = f"h{n}[{rows}, j]"
+    return t.pick("{} + {}", "{} - {}", "max({}, {})").format(score, product)
 
 
 def row_statistics(t: Text) -> None:
