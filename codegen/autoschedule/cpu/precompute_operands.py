@@ -6,6 +6,9 @@ f16         `C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])` converts an element o
 An operand that an earlier launch materialises is packed, and shared by all rows of a tile. It needs its size in memory, and is
 worth it if both operands are read more than a few times. A cell of an LSTM of f16, 512 wide, one row: 0.15 ms with weights read
 in place, 8.2 ms with materialised weights; 32 rows: 8.7 and 4.8 ms.
+
+SHARED  keys that several heads share are an operand of no matrix product, as results have two indices of rows. A pass goes over
+        the rows of one head, and its products are those of one head: what they convert again and again is converted before.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from collections.abc import Iterator
 from math import prod
 
 from ....dsl.device import Device
+from ....dsl.index.expr import Var, as_expr
 from ....dsl.op import Op, Statement
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Cast, Load, loads
-from ...plan.computations import Computation, plain_index
+from ...plan.computations import Computation, indices_of, plain_index, substitute
 from ...plan.group_launches import group_launches
 from ...plan.name_factors import converted_factors, factors, has_steps, name_factors, named_factor, windows
+from ..one_pass.chains import chains_of
 from .default_nests import cores_and_lanes
 from .matmul import FEW, contiguous_along_k
 from .matmul_model import MatmulModel, matmul_of
@@ -52,7 +58,7 @@ def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, fro
     the device multiplies fastest."""
     if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):
         return
-    as_it_is = _as_it_is(op, device)
+    as_it_is, in_passes = _as_it_is(op, device), _in_chains(op)
     best: dict[str, tuple[float, MatmulModel, frozenset[str]]] = {}
     for names in _typings(op):
         whole = name_factors(op, names)
@@ -63,10 +69,33 @@ def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, fro
         } - {t.name for t in op.outputs}
         for w in _computations(whole, frozenset(pointwise)) if pointwise else ():
             product = matmul_of(device, w) if w.reduction is not None and w.name not in as_it_is else None
-            if product is not None and (w.name not in best or product.rate > best[w.name][0]):
-                made = frozenset(pointwise & {product.wide.tensor, product.narrow.tensor})
+            shared = product is None and w.name in in_passes
+            if shared:
+                product = matmul_of(device, _of_one_head(w))
+            made = frozenset(pointwise & {product.wide.tensor, product.narrow.tensor}) if product is not None else frozenset()
+            if product is None or (shared and not made):
+                continue
+            if w.name not in best or product.rate > best[w.name][0]:
                 best[w.name] = product.rate, product, made
     yield from ((product, made) for _, product, made in best.values())
+
+
+def _in_chains(op: Op) -> set[str]:
+    """SHARED: the sums of the chains of a statistic."""
+    parts = [p.statements for p in chains_of(op)] if op.statements else []
+    parts = [p for p in parts if any(s.reduction is not None and s.reduction.kind in ("max", "min") for s in p)]
+    return {s.target for p in parts for s in p if s.reduction is not None and s.reduction.kind == "sum"}
+
+
+def _of_one_head(w: Computation) -> Computation:
+    """SHARED: the product for one of all but the last of the rows that only one operand has."""
+    reads = loads(w.value)
+    if len(reads) != 2:
+        return w
+    own = [[i for i in w.indices if {i} & indices_of(a, {}) and not {i} & indices_of(b, {})] for a, b in (reads, reads[::-1])]
+    heads = {i for rows in own for i in rows[:-1]}
+    value = substitute(w.value, {Var(i): as_expr(0) for i in heads})
+    return replace(w, indices=tuple(i for i in w.indices if i not in heads), value=value, outputs=())
 
 
 def _as_it_is(op: Op, device: Device) -> set[str]:

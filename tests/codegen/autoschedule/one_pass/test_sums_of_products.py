@@ -173,3 +173,13 @@ def test_a_product_that_is_computed_later_is_kept() -> None:
     found = pass_in_one_launch(op_of("scaled_later", LARGE))
     assert found is not None
     assert [w.targets for w in found] == [("y",), ("z",), ("s",), ("m",), ("p",), ("l",), ("o",)]
+
+
+@pytest.mark.parametrize("name", ["one", "of_keys"])
+def test_keys_that_heads_share_are_converted_once(name: str) -> None:
+    """SHARED: by launches before a pass on cores. Few queries read them as they are."""
+    for rows, operands in ((2048, {"k": ".right1_f32", "b": ".right2_f32", "a": ".left2_f32"}), (8, {})):
+        made = compiled(name, "cpu:avx512", LARGE | {"Q": rows})
+        found = {b.name for b in made.program.buffers if b.kind == "workspace" and b.name.endswith("_f32")}
+        assert {f"s{x}" for x in operands.values()} <= found
+        assert operands or not found
