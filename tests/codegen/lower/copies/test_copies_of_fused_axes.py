@@ -147,7 +147,7 @@ schedule s for o:
 def test_the_last_of_the_fused_axes_has_the_neighbours(sizes: tuple[int, int, int], schedule: str | None) -> None:
     """Also where the last axis of the copy is another one. Such lines are chosen for it."""
     module = loads(ROWS)
-    made = compile_program(module, module.ops["o"], schedule and module.schedules[schedule], module.device("sm_86"))
+    made = compile_program(module, module.ops["o"], module.schedules[schedule] if schedule else None, module.device("sm_86"))
     assert "cp_async_f16x2" in made.schedule
     count, m, n = sizes
     rng = np.random.default_rng(m)
