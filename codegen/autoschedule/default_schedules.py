@@ -23,7 +23,6 @@ from ...dsl.op import Op
 from ...dsl.values import is_expensive
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
-from ..plan.widen_factors import widen_factors
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.convolutions.filter_sizes import convolution_sizes
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
@@ -35,6 +34,7 @@ from .gpu.pass_model import PassModel
 from .launches import context_of
 from .machine_model import block_machine
 from .one_pass.chains import pass_in_one_launch
+from .one_pass.converted_operands import widen_operands
 from .one_pass.find_pass import one_pass_of
 
 # columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products;
@@ -51,7 +51,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
 
     known   sizes of the op that are known: passes for other sizes are left out
     """
-    op, levels = widen_factors(op, device), cores_and_lanes(device)
+    levels, (op, _) = cores_and_lanes(device), widen_operands(op, device)
     dims = {v.name for v in op.dims}
     if levels is None:
         yield from _passes(op, device, dims, known or {})

@@ -21,7 +21,6 @@ from ..plan.computations import Computation, accumulating
 from ..plan.equal_factors import share_equal_factors
 from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names, without_second_names
-from ..plan.widen_factors import widen_factors
 from ..schedule.build_tree import modifier
 from ..schedule.elaborate import RoleNames
 from ..schedule.explicit_lines import explicit_lines
@@ -39,7 +38,7 @@ from .made_in_tile.choose import made_in_tile
 from .made_in_tile.find_pairs import factors_of_products, read_beyond
 from .made_in_tile.operands_apart import OperandsApart, operands_apart
 from .one_pass.chains import chains_of, ends_of_chains, together_in_launch
-from .one_pass.converted_operands import converted_operands
+from .one_pass.converted_operands import widen_operands
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import sample_sizes
 from .row_parts.find_chain import joined_statistics
@@ -293,8 +292,8 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
-    widened, once = widen_factors(op, device), frozenset(_launch_blocks(device, lines))
-    op, converted = inline_copies(widened, named), converted_operands(op, widened)
+    op, converted = widen_operands(op, device)
+    op, once = inline_copies(op, named), frozenset(_launch_blocks(device, lines))
     carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
     every = None
     if is_all_open(lines) or (_filled_in(lines) and not carries):

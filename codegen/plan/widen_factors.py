@@ -6,20 +6,25 @@ where A and B are f8e4m3 and the device has no product of f8. The conversions ar
 done where factors are staged, as all that is computed.
 
 NARROWEST   Of several types the one with the fewest bits: its products are the fastest, and its copies the smallest.
+FEW         Where an element of a factor meets few of the other one, instructions of groups would compute padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, prod
 
 from ...dsl.device import Device
 from ...dsl.op import Op, Statement
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType, holds_all
 from ...dsl.values import Apply, Cast, Value
+from .computations import indices_of
 from .name_factors import converted_factors, factors, with_factors
 
 Pair = tuple[DType, DType]
+# elements: of the other factor, for which it pays [estimate; test_few_uses]
+FEW = 8
 
 
 def widen_factors(op: Op, device: Device) -> Op:
@@ -30,7 +35,7 @@ def widen_factors(op: Op, device: Device) -> Op:
 
 def _widened(s: Statement, device: Device) -> Statement:
     left, right = converted_factors(s)
-    if left is None or right is None or not factors(s) or left.dtype.kind != "float":
+    if left is None or right is None or not factors(s) or left.dtype.kind != "float" or fewest_uses(s) < FEW:
         return s
     own = left.arg.dtype, right.arg.dtype
     pairs = [x for p in _multiplied(device, left.dtype) for x in (p, p[::-1])]
@@ -39,6 +44,17 @@ def _widened(s: Statement, device: Device) -> Statement:
         return s
     narrow = min(held, key=lambda x: sum(t.bits for t in x))  # NARROWEST
     return with_factors(s, _in_type(left, narrow[0]), _in_type(right, narrow[1]))
+
+
+def fewest_uses(s: Statement) -> float:
+    """Of an element of either factor of a product, with how many elements of the other it is multiplied; infinite without a
+    bound."""
+    return min(prod(inf if n is None else n for n in _others(s, x)) for x in factors(s))
+
+
+def _others(s: Statement, factor: Value) -> Iterator[int | None]:
+    """The most of each index that the factor has not."""
+    return (e.interval[1] for i, e in s.ranges if i not in indices_of(factor, {}))
 
 
 def _in_type(x: Cast, dtype: DType) -> Value:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.one_pass.converted_operands import widen_operands
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import converted_factors
 from andiron.codegen.plan.widen_factors import widen_factors
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.types import TYPES, holds_all
-from andiron.dsl.values import Cast
 from andiron.runtime.check_results import check
 
 from ...support.rotation import rotated
@@ -77,6 +77,14 @@ def test_what_is_not_widened() -> None:
         module = loads(text)
         op = module.ops["f"]
         assert widen_factors(op, module.device("sm_80")) is op
+
+
+@pytest.mark.parametrize(("sizes", "same"), [({"M": 7}, True), ({"N": 7}, True), ({"M": 8, "N": 8}, False), ({"K": 1}, False)])
+def test_few_uses(sizes: dict[str, int], same: bool) -> None:
+    """Factors that meet fewer than 8 elements of the other one are read as they are: one row, or one column."""
+    module = loads(product("f8e4m3", "f8e4m3"))
+    op = specialise(module.ops["f"], sizes)
+    assert (widen_factors(op, module.device("sm_80")) is op) == same
 
 
 CONV = """op f[N, C, H, W, O](I: f8e4m3[N, C, H, W], F: f8e4m3[O, C, 3, 3]) -> (Y: f32[N, O, H, W]):
@@ -163,5 +171,50 @@ def test_operands_of_a_pass_are_converted_before(device: str) -> None:
     assert len(made.program.launches) == 4
     instrs = [x for x in made.schedule.splitlines() if "compute with" in x and "cp_async" not in x]
     assert len(instrs) == 2
-    (s, *_) = (x for x in widen_factors(op, module.device(device)).statements if x.reduction is not None)
-    assert all(isinstance(x, Cast) and x.arg.dtype is TYPES["f16"] for x in converted_factors(s))
+    assert "move s.right1 ->" in made.schedule
+
+
+def attention(q: str, k: str, v: str) -> str:
+    return f"""op f[H, Q, T, D](q: {q}[H, Q, D], k: {k}[H, T, D], v: {v}[H, T, D]) -> (o: f16[H, Q, D]):
+    s[h, i, t] = (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * 0.1
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
+"""
+
+
+@pytest.mark.parametrize(("rows", "converted"), [(1, False), (63, False), (64, True)])
+@pytest.mark.parametrize("keys", ["f8e4m3", "i8"])
+def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, converted: bool) -> None:
+    """As where a model decodes with keys of 8 bits: they are read once, and nothing as wide as f16 is written."""
+    module = loads(attention("f16", keys, keys))
+    op = specialise(module.ops["f"], {"H": 32, "Q": rows, "T": 8192, "D": 128})
+    made = compile_program(module, op, None, module.device("sm_80"))
+    assert ("keep s.right1 in global" in made.schedule) == converted
+    assert any(x.dtype is TYPES["f16"] for x in made.program.buffers if x.kind == "workspace") == converted
+
+
+def test_a_pass_has_operands_of_one_type() -> None:
+    """sm_89 multiplies f8. Values would be widened for the f16 of the probabilities, and keys would not."""
+    module, device = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")), loads("").device("sm_89")
+    assert widen_operands(module.ops["f"], device) == (module.ops["f"], frozenset())
+    assert widen_factors(module.ops["f"], device) is not module.ops["f"]
+    module = loads(attention("f16", "f16", "f8e4m3"))
+    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
+
+
+@pytest.mark.parametrize(
+    ("types", "rows"), rotated((("f16", "i8", "i8"), ("bf16", "f8e5m2", "f8e5m2"), ("f16", "f16", "i8")), (1, 70))
+)
+def test_attention_of_narrow_keys_is_right(types: tuple[str, str, str], rows: int) -> None:
+    kernel = andiron.compile(attention(*types), target="emulate:sm_80", D=16)
+    for heads, keys in ((2, 67), (1, 1), (1, 0)):
+        shapes = ((heads, rows, 16), (heads, keys, 16), (heads, keys, 16))
+        arrays = [
+            np.random.default_rng(n).integers(-2, 3, x).astype(TYPES[t].numpy)
+            for n, (x, t) in enumerate(zip(shapes, types, strict=True))
+        ]
+        out = np.full((heads, rows, 16), 7, np.float16)
+        kernel(*arrays, out=out)
+        assert check(kernel.op, arrays, (out,)).ok
