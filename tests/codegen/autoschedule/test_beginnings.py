@@ -21,7 +21,14 @@ MASKED = """op f[H, Q, T, D](q: f16[H, Q, D], k: f16[H, T, D], v: f16[H, T, D]) 
     l[h, i] = sum(t) p[h, i, t]
     o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
 """
-OPS = {"a padded convolution": CONV.format(0), "a convolution with other padding": CONV.format(0.5), "masked attention": MASKED}
+LATENT = MASKED.replace("v: f16[H, T, D])", "v: f16[H, T, D], a: f16[H, Q, R], b: f16[T, R])").replace("T, D](q", "T, D, R](q")
+LATENT = LATENT.replace("f32(k[h, t, d]))", "f32(k[h, t, d]) + sum(r) f32(a[h, i, r]) * f32(b[t, r]))")
+OPS = {
+    "a padded convolution": CONV.format(0),
+    "a convolution with other padding": CONV.format(0.5),
+    "masked attention": MASKED,
+    "latent attention": LATENT,
+}
 
 
 @cache
