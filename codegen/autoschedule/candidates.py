@@ -21,6 +21,7 @@ from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Description, Lines
 from .constraints import PlacedLine, merged_lines, parse_constraints, slots_of_lines
 from .cpu.constraints import can_be_constrained, constrained_candidates
+from .cpu.convolutions.depthwise import depthwise_candidates
 from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
@@ -50,6 +51,7 @@ def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: 
     yield one_pass_candidates(ctx, computations)
     yield prefix_candidates(ctx, computations)
     yield matmul_candidates(ctx, computations)
+    yield depthwise_candidates(ctx, computations)
     yield nest_candidates(ctx, computations, rule)
 
 

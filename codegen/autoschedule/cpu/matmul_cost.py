@@ -250,7 +250,8 @@ def _windows(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str,
     narrow = m * k * size * across * _cycles(cpu, size * m * k / blocks + near)
     results = 2 * m * height * width * size * (blocks * _cycles(cpu, size * b.tall * b.across * width))
     packed = p.window(b.across, columns, b.depth) * blocks * _ceil(height, b.across) * _ceil(width, columns) * cores_m
-    packing = packed * ((COPY if p.step == p.column_step == 1 else APART) + size * _cycles(cpu, 2 * held))
+    element = COPY if p.step == p.column_step == 1 else APART if p.column_step <= 2 else SPLIT
+    packing = packed * (element + size * _cycles(cpu, 2 * held))
     # Several neighbours along k, which filters are packed for: once by each core's tile.
     packing += m * k * TURN * 2 * _ceil(height, b.across) if p.step > 1 else 0.0
     return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0)

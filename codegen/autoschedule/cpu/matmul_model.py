@@ -172,7 +172,7 @@ class MatmulModel:
 
     @property
     def lines(self) -> int:
-        return (self.fixed_extent(self.line) or 1) if self.line else 1
+        return self.typical_extents[self.line] if self.line else 1
 
     def elements_read(self, load: Load, tiles: Mapping[str, int]) -> int:
         """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one. Open
@@ -199,6 +199,10 @@ class MatmulModel:
     def largest_window(self, lines: int, columns: int, depth: int | None) -> int:
         """The same with the largest filters."""
         return self.window(lines, columns, depth, {i: self.largest_extent(i) or 1 for i in self.filter_indices})
+
+    def largest_filters(self, rows: int, depth: int) -> int:
+        """Elements of so many filters, and of so many channels of each."""
+        return rows * depth * prod(self.largest_extent(i) or 1 for i in self.filter_indices)
 
     @property
     def wide_transposed(self) -> bool:

@@ -47,10 +47,11 @@ def window_blockings(p: MatmulModel, cpu: MachineModel, held: int) -> Iterator[B
         if lines > p.image[0] or vectors * lines > 4 or not _suits(p, last, wide, lines):
             continue
         rows, talls = _rows(p, cpu, max(1, min(most // (vectors * lines), ROWS)))
-        width = None if p.fixed_extent(last) is not None else wide if p.largest_extent(last) is not None else 2 * wide
+        width = wide if p.fixed_extent(last) is None else None
         for tall, across, depth in product(talls, _lines(p, cpu, others, lines), depths):
             columns = width or round_up(p.image[1], wide)
-            if p.window(across, columns, depth) <= room // 6 and p.largest_window(across, columns, depth) <= room // 2:
+            held_there = p.largest_window(across, columns, depth) + (p.largest_filters(tall, depth) if p.step > 1 else 0)
+            if p.window(across, columns, depth) <= room // 6 and held_there <= room // 2:
                 yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines, width)
 
 
@@ -59,7 +60,7 @@ def _fits(p: MatmulModel) -> bool:
     step = p.column_step
     if step < 1 or not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms):
         return False
-    return p.step == 1 or (step == 1 and p.plain_reduced_index is not None and p.fixed_extent(p.n) is not None)
+    return p.step == 1 or (step == 1 and p.plain_reduced_index is not None)
 
 
 def _suits(p: MatmulModel, last: str, wide: int, lines: int) -> bool:
@@ -69,7 +70,7 @@ def _suits(p: MatmulModel, last: str, wide: int, lines: int) -> bool:
         cut = width > wide if p.step > 1 else width > 4 * p.lanes > wide
         return width <= wide < width + p.lanes or (cut and wide >= least)
     known = p.largest_extent(last)
-    return wide >= least and lines == 1 if known is None else known <= wide < known + p.lanes
+    return wide == least and lines == 1 if known is None else known <= wide < known + p.lanes
 
 
 def _rows(p: MatmulModel, cpu: MachineModel, most: int) -> tuple[int, tuple[int, ...]]:

@@ -34,6 +34,15 @@ CASES = [
     ("conv1d", {"pad": 2, "dilation": 2}, named("NCWOS", (2, 5, 70, 12, 4), (1, 3, 9, 5, 1))),
     ("conv3d", {"pad": 1}, named("NCDHWOTRS", (1, 3, 4, 6, 18, 10, 3, 3, 3), (1, 2, 3, 4, 5, 3, 1, 1, 1))),
     ("grouped_conv2d", {"pad": 1}, named("NGCHWORS", (1, 3, 4, 7, 17, 6, 3, 3), (2, 2, 3, 7, 7, 5, 1, 1))),
+    ("conv2d_f16", {"pad": 1}, named("NCHWORS", *SIZES[:8])),
+    ("conv2d_i8", {"pad": 1}, named("NCHWORS", *SIZES)),
+    ("conv2d_nhwc", {"pad": 1}, named("NCHWORS", *SIZES)),
+    ("conv2d_nhwc", {"pad": 3, "stride": 2}, named("NCHWORS", *SIZES)),
+    ("conv2d_nhwc_f16", {}, named("NCHWORS", *SIZES[:8])),
+    ("depthwise_conv2d", {"pad": 1}, named("NCHWRS", *(s[:4] + s[5:] for s in SIZES))),
+    ("depthwise_conv2d", {"pad": 3, "stride": 2}, named("NCHWRS", *(s[:4] + s[5:] for s in SIZES))),
+    ("depthwise_conv2d", {"stride": 3}, named("NCHWRS", *(s[:4] + s[5:] for s in SIZES))),
+    ("separable_conv2d", {"pad": 1}, named("NCHWORS", *SIZES)),
 ]  # fmt: skip
 
 
@@ -50,9 +59,14 @@ def test_right(op, params, sizes, target):
         every = kernel.op.all_sizes(s)
         if min(every.values()) < 0:
             continue
-        arrays = [rng.standard_normal(shape_of(t, every), np.float32) for t in kernel.op.inputs]
-        poisoned = np.full(shape_of(kernel.op.outputs[0], every), np.nan, np.float32)
+        arrays = [few_values(rng, shape_of(t, every), t.dtype.numpy) for t in kernel.op.inputs]
+        out = kernel.op.outputs[0]
+        poisoned = np.full(shape_of(out, every), np.nan if out.dtype.kind == "float" else 99, out.dtype.numpy)
         assert check(kernel.op, arrays, [kernel(*arrays, out=poisoned)]).ok, s
+
+
+def few_values(rng, shape, dtype):
+    return rng.integers(-5, 6, shape).astype(dtype)
 
 
 def cases(op: str, device: str, **known: int) -> list[str]:
@@ -65,12 +79,15 @@ def cases(op: str, device: str, **known: int) -> list[str]:
 
 def test_open_sizes_of_filters():
     windows = ["R + S > 2, R <= 7, S <= 7, Q > 8", "R == 1, S == 1, Q > 4", "R == 1, S == 1, Q <= 4"]
-    assert cases("conv2d", "cpu:avx2") == [*windows, "R <= 7, S <= 7, Q <= 8, Q > 4", "Q <= 4", ""]
-    assert cases("conv2d", "cpu:avx2", stride=2)[1:3] == ["R == 1, S == 1, Q > 8", "R == 1, S == 1, Q <= 8, Q > 4"]
-    assert cases("conv2d", "cpu:avx512", R=3, S=3) == ["Q > 16", "Q <= 16, Q > 8", "Q <= 8", ""]
+    assert cases("conv2d", "cpu:avx2") == [*windows, "R <= 7, S <= 7, Q > 4, Q <= 8", "Q <= 4", ""]
+    assert cases("conv2d", "cpu:avx2", stride=2)[1:3] == ["R == 1, S == 1, Q > 8", "R == 1, S == 1, Q > 4, Q <= 8"]
+    assert cases("conv2d", "cpu:avx512", R=3, S=3) == ["Q > 16", "Q > 8, Q <= 16", "Q <= 8", ""]
     assert cases("conv2d", "cpu:avx512", R=1, S=1) == ["Q > 8", "Q <= 8", ""]
     assert cases("conv2d", "cpu:avx512", R=3, S=3, H=9, W=9) == [""]
-    assert cases("separable_conv2d", "cpu:avx512") == [""]
+    depthwise = ["R <= 7, S <= 7, Q > 32", "R <= 7, S <= 7, Q > 16, Q <= 32", "R <= 7, S <= 7, Q <= 16", ""]
+    assert cases("depthwise_conv2d", "cpu:avx512") == cases("separable_conv2d", "cpu:avx512") == depthwise
+    assert cases("conv2d_nhwc", "cpu:avx512") == ["R == 3, S == 3", "R == 1, S == 1", "R <= 7, S <= 7", ""]
+    assert cases("avg_pool2d", "cpu:avx512", size=3) == [""]
 
 
 @pytest.mark.parametrize("device", ["cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:neon"])
@@ -96,3 +113,25 @@ def test_each_second_point_is_copied_alone():
     text = "schedule s for conv2d where R == 1, S == 1:\n    auto\n"
     kernel = compile(library(), op="conv2d", schedule=text, target="cpu:avx2", stride=2)
     assert "move I as (n, c, r, s, p, q) -> l2" in kernel.schedule
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
+def test_open_depthwise(device):
+    """A core's cache has the edges: what is read of it is asked nothing."""
+    kernel = compile(library(), op="depthwise_conv2d", target=device, pad=1)
+    columns = 64 if device == "cpu:avx512" else 32
+    assert f"tile n: 1, c: 1, p: 16, q: {columns} -> core\n    move I -> l2" in kernel.schedule
+    body = kernel.source[kernel.source.index("launch__depthwise_conv2d_Y") :]
+    assert "tile r: 1" in body
+    loop = body[body.index("// tile r: 1") : body.index("store", body.index("// tile r: 1"))]
+    assert "load_part" not in loop
+    assert "load_between" not in loop
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512", "cpu:generic"])
+def test_channels_last(device):
+    kernel = compile(library(), op="conv2d_nhwc", target=device, pad=1)
+    assert "move I -> l2" in kernel.schedule
+    assert "move F -> l2 layout (r, s, c, o)" in kernel.schedule
+    assert ("tile q: 7\n" in kernel.schedule) == (device == "cpu:avx512")
+    assert "p: 8," in kernel.schedule
