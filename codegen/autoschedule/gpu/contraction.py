@@ -6,7 +6,7 @@
 REGISTERS_FIRST   a warp's tile grows until registers are full: every element that is read serves a row or a column of it.
 THEN_STAGED       a block's tile grows by whole warps until its memory is full.
 SPLIT             with fewer tiles than SMs or CUs the reduction is split, and a second launch adds the parts.
-AHEAD             a compiler hoists the loads of unrolled iterations, so few are unrolled if each loads much.
+AHEAD             a compiler hoists the loads of unrolled iterations, so of many few are unrolled if each loads much.
 FRAGMENTS         operands that are moved to registers may have two sets of them: the next iteration's are loaded while this
                   one's are multiplied, across staged tiles too, so that nothing waits for them after a barrier.
 STRIDED           each lane takes chunks of contiguous elements at a stride, so that the lanes' simultaneous reads are
@@ -27,7 +27,7 @@ import numpy as np
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ....dsl.values import Load
-from ...ir.limits import LOADED, MOST_GROUPS, WIDEST_ACCESS
+from ...ir.limits import LOADED, MOST_GROUPS, UNROLLED, WIDEST_ACCESS
 from ...lower.footprint import read_extent
 from ...lower.leaves.match_instr import fragment_map
 from ...lower.lower_schedule import Lowering
@@ -385,16 +385,16 @@ class ContractionTemplate:
         return () if self.by_group else self._unrolled(at)
 
     def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
-        turns, most = at["bk"] // self.mapping.leaf[2], int(self.most_unrolled(at))
-        return modifier("unroll", most) if 4 <= most < turns else modifier("unroll")
+        ahead = int(self.overlapped_iterations(at))
+        return modifier("unroll", ahead) if ahead < at["bk"] // self.mapping.leaf[2] else modifier("unroll")
 
     def most_unrolled(self, t: Any) -> Any:
         """AHEAD"""
         return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
 
-    def overlapped_iterations(self, t: Tiles) -> Any:
+    def overlapped_iterations(self, t: Any) -> Any:
         """Iterations of the inner loop that a compiler overlaps, so that loads of the next hide behind one."""
         if self.by_group:
             return 1
         turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self.most_unrolled(t)
-        return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))
+        return np.maximum(1, np.where((turns > UNROLLED) & (most >= 4) & (most < turns), most, turns))

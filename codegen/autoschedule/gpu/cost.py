@@ -7,13 +7,17 @@ issue     instructions issued: loads, stores and addresses besides the arithmeti
 staging   bytes through shared memory, bank conflicts counted
 near      bytes requested from the memory that all blocks share (its cache, if it has one), whole transactions counted
 far       bytes that reach the outermost memory: each argument once, and the misses of the cache
-group     serial time of one warp, its waits for operands included: nothing hides them if it is alone on its scheduler
+group     time of a scheduler's warps in each round of tiles: no less than the serial time of one, its waits included, which
+          nothing hides if it is alone there. If a warp has phases of different pipes, the longer one of each warp, and of one
+          the other: at the beginning and the end nothing is to do beside it
 block     serial time of one block, its waits after barriers included: only another block hides them
 waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide: latencies
           and bytes
 second    bytes of a second launch, which adds the parts of a split reduction
 
-Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. A memory reaches its
+Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. So does its busiest
+scheduler in each round, the last one too. N warps whose phases are in turn take (N - 1) max + sum of these, the lower bound on
+throughput of Zahorjan et al. ("Balanced Job Bound Analysis of Queueing Networks", 1982). A memory reaches its
 bandwidth only with enough bytes in flight: bytes in flight over latency, by Little's law (Little, "A Proof for the Queuing
 Formula L = lambda W", 1961). Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
 """
@@ -58,6 +62,7 @@ class ResourceUse:
     last_stores      bytes through its staging memory when it has computed
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
     waits            cycles that all groups of a block wait together after barriers, where that is no part of `exposed`
+    phase            cycles of `issue` that are never beside the same group's `pipe`: what one computes, the other reads
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
     are asked for at once (`tiles.columns`).
@@ -83,6 +88,7 @@ class ResourceUse:
     last_stores: Any = 0
     run: Any = 0
     waits: Any = 0
+    phase: Any = 0
 
 
 @dataclass(frozen=True)
@@ -144,10 +150,12 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
     held = resident_blocks(machine, d.groups, d.registers, d.staged) if resident is None else resident
     most = np.ceil(blocks / units)  # blocks of the busiest unit
     resident = np.maximum(1, np.minimum(held, most))
+    rounds = np.ceil(most / resident)
     groups = resident * d.groups
     turns = groups / machine.schedulers
-    even = groups / (np.ceil(turns) * machine.schedulers)  # warps are distributed over schedulers
-    per_scheduler = most * d.groups / machine.schedulers / even / clock
+    # warps of a scheduler: where some have more than others, the busiest one counts
+    warps, last = np.ceil(turns), np.ceil((most - (rounds - 1) * resident) * d.groups / machine.schedulers)
+    per_scheduler = ((rounds - 1) * warps + last) / clock
     flight = np.minimum(blocks, units * resident) * np.maximum(d.bytes_in_flight, 1.0)
     reach = flight / machine.latency
     outermost = machine.home.bandwidth or 1e11
@@ -161,10 +169,16 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
         "far": d.dram_bytes / far,
     }
     bound = reduce(np.maximum, parts.values())
-    rounds = np.ceil(most / resident)
     hidden = (most - rounds) * d.addressing / clock  # behind other blocks, as far as those are not in the same phase
     rest = reduce(np.add, parts.values()) - bound + hidden
-    parts["group"] = rounds * (d.pipe + d.stall) / clock
+    busy, alone = np.maximum(d.pipe, d.issue), d.pipe + d.stall + d.phase
+    behind = np.maximum(0, d.pipe + d.phase - busy)
+
+    def idle(groups: Any) -> Any:
+        """Cycles of a round in which so many groups of a scheduler do not keep its pipes busy."""
+        return np.maximum(behind, alone - busy * groups)
+
+    parts["group"] = busy * per_scheduler + ((rounds - 1) * idle(warps) + idle(last)) / clock
     alone = d.pipe * np.ceil(d.groups / machine.schedulers) + d.exposed
     parts["block"] = np.where(np.asarray(d.exposed) > 0, rounds * alone / clock, 0)
     bound = np.maximum(bound, np.maximum(parts["group"], parts["block"]))

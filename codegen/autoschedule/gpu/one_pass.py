@@ -174,7 +174,7 @@ class FragmentPass(PassModel):
             rounds=2 + np.where(t["stages"] == 1, turns, 0) + more,
             launches=1 + (t["part"] > 0),
             second_launch_bytes=parts,
-            stall=turns * (fetch + scalars),  # a warp's own: scores, then exponentials, then the product
+            phase=turns * (fetch + scalars),  # a warp's own: scores, then exponentials, then the product
             run=wide,
         )
 

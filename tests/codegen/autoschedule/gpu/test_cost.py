@@ -173,6 +173,20 @@ def test_waits_are_hidden_by_other_groups_of_a_scheduler() -> None:
     assert [max(c.parts, key=lambda name: c.parts[name][0]) for c in (alone, shared)] == ["group", "pipe"]
 
 
+def test_phases_of_one_group_are_hidden_by_others_but_for_one() -> None:
+    """What a group computes after its `pipe` is beside that of the other groups of its scheduler."""
+    one, two, four = (seconds(groups=4 * n, pipe=1e6 / n, issue=8e5 / n, phase=8e5 / n).parts["group"][0] for n in (1, 2, 4))
+    assert one == pytest.approx(1.8e6 / 1.41e9)
+    assert two == pytest.approx(1.4e6 / 1.41e9)
+    assert four == pytest.approx(1.2e6 / 1.41e9)
+
+
+def test_the_last_round_takes_as_long_as_its_busiest_scheduler() -> None:
+    """Four blocks of two groups fit: three that are left over leave two schedulers with one group, and two with two."""
+    took = {n: seconds(blocks=108.0 * n, registers=255, pipe=1e6).seconds[0] * 1.41e9 for n in (4, 5, 7, 8)}
+    assert took == pytest.approx({4: 2e6, 5: 3e6, 7: 4e6, 8: 4e6})
+
+
 def test_waits_after_barriers_are_hidden_by_other_blocks() -> None:
     """All groups of a block wait at once, so its own hide nothing."""
     alone, shared = (seconds(groups=8, pipe=1e6 / n, exposed=2e5 / n, blocks=108.0 * n) for n in (1, 2))
