@@ -61,14 +61,13 @@ class VectorizerState:
         n = bytes_ // buffer.dtype.bytes
         if n <= 1:
             return AlignmentClaim()
-        needs = required_divisors(address, n, self.known)
         begins = self._begins(buffer)
-        if needs is None or (begins is not None and begins < bytes_):
+        if (begins is None and not self.assume) or (begins is not None and begins < bytes_):
+            return None  # whatever the address of the element is
+        needs = required_divisors(address, n, self.known)
+        if needs is None or (needs and not self.assume):
             return None
-        pointer = (buffer.name, bytes_) if begins is None else None
-        if (needs or pointer) and not self.assume:
-            return None
-        return AlignmentClaim(needs, pointer)
+        return AlignmentClaim(needs, (buffer.name, bytes_) if begins is None else None)
 
     def _begins(self, buffer: Buffer) -> int | None:
         """Bytes that divide the address of each instance's first element; None: that of an argument, which the call tells."""
