@@ -103,5 +103,11 @@ def holds_all(wide: DType, narrow: DType) -> bool:
     return bits <= min(digits, largest)
 
 
+def has_subnormals_of(wide: DType, narrow: DType) -> bool:
+    """Is the least value of the float type `narrow` a subnormal one of the float type `wide`?"""
+    digits, least, _ = _FORMATS[wide.name]
+    return narrow.kind == "float" and _FORMATS[narrow.name][1] < least + digits - 1
+
+
 def _named(name: str) -> DType:
     return TYPES[name]

@@ -5,7 +5,8 @@
 where A and B are f8e4m3 and the device has no product of f8. The conversions are exact, so the product is the same. They are
 done where factors are staged, as all that is computed.
 
-NARROWEST   Of several types the one with the fewest bits: its products are the fastest, and its copies the smallest.
+NARROWEST   Of several types the one with the fewest bits: its products are the fastest, and its copies the smallest. Of
+            those the one in which no value is subnormal: some instructions take subnormal numbers for 0. So f8e5m2 is bf16.
 FEW         Where an element of a factor meets few of the other one, instructions of groups would compute padding.
 """
 
@@ -17,7 +18,7 @@ from math import inf, prod
 from ...dsl.device import Device
 from ...dsl.op import Op, Statement
 from ...dsl.support.fast_replace import replace
-from ...dsl.types import DType, holds_all
+from ...dsl.types import DType, has_subnormals_of, holds_all
 from ...dsl.values import Apply, Cast, Value
 from .computations import indices_of
 from .name_factors import converted_factors, factors, with_factors
@@ -38,12 +39,18 @@ def _widened(s: Statement, device: Device) -> Statement:
     if left is None or right is None or not factors(s) or left.dtype.kind != "float" or fewest_uses(s) < FEW:
         return s
     own = left.arg.dtype, right.arg.dtype
-    pairs = [x for p in _multiplied(device, left.dtype) for x in (p, p[::-1])]
+    pairs = [x for p in _multiplied(device, left.dtype) for x in (p, (p[1], p[0]))]
     held = [x for x in pairs if all(a is b or holds_all(a, b) for a, b in zip(x, own, strict=True))]
     if not held or own in held:
         return s
-    narrow = min(held, key=lambda x: sum(t.bits for t in x))  # NARROWEST
+    narrow = min(held, key=lambda x: _rank(x, own))
     return with_factors(s, _in_type(left, narrow[0]), _in_type(right, narrow[1]))
+
+
+def _rank(types: Pair, own: Pair) -> tuple[int, int]:
+    """NARROWEST"""
+    changed = [(a, b) for a, b in zip(types, own, strict=True) if a is not b]
+    return sum(t.bits for t in types), sum(has_subnormals_of(a, b) for a, b in changed)
 
 
 def fewest_uses(s: Statement) -> float:

@@ -11,7 +11,7 @@ from andiron.codegen.plan.name_factors import converted_factors
 from andiron.codegen.plan.widen_factors import widen_factors
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
-from andiron.dsl.types import TYPES, holds_all
+from andiron.dsl.types import TYPES, has_subnormals_of, holds_all
 from andiron.runtime.check_results import check
 
 from ...support.rotation import rotated
@@ -43,6 +43,14 @@ def test_types_that_hold_each_value(wide: str, narrow: str) -> None:
     assert holds_all(TYPES[wide], TYPES[narrow]) == same
 
 
+@pytest.mark.parametrize("wide", ["f32", "bf16", "f16", "f8e5m2"])
+@pytest.mark.parametrize("narrow", ["bf16", "f16", "f8e4m3", "f8e5m2"])
+def test_types_in_which_a_value_is_subnormal(wide: str, narrow: str) -> None:
+    x = every_value(narrow)
+    tiny = {"f32": 2.0**-126, "bf16": 2.0**-126, "f16": 2.0**-14, "f8e5m2": 2.0**-14}[wide]
+    assert has_subnormals_of(TYPES[wide], TYPES[narrow]) == bool(((x != 0) & (np.abs(x) < tiny)).any())
+
+
 @pytest.mark.parametrize("narrow", ["f16", "bf16", "f8e4m3", "i8", "i16", "f32"])
 def test_what_tf32_holds(narrow: str) -> None:
     """Its values have the last 13 bits of an f32 clear."""
@@ -56,7 +64,9 @@ def test_what_tf32_holds(narrow: str) -> None:
     [
         ("f8e4m3", "f8e4m3", "sm_80", "f16 f16"),
         ("f8e4m3", "f8e4m3", "sm_89", "f8e4m3 f8e4m3"),
-        ("f8e5m2", "f8e4m3", "gfx90a", "f16 f16"),
+        ("f8e5m2", "f8e4m3", "gfx90a", "bf16 bf16"),  # 2^-16 is subnormal in f16, which this device takes for 0
+        ("f8e5m2", "f16", "sm_80", "f16 f16"),
+        ("f8e5m2", "f8e5m2", "sm_75", "f16 f16"),
         ("f16", "i8", "sm_80", "f16 f16"),
         ("i4", "bf16", "sm_80", "bf16 bf16"),
         ("bf16", "bf16", "sm_75", "bf16 bf16"),  # f16 has not their range
