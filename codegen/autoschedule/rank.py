@@ -275,7 +275,7 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
         computations, whole = computations[-1:], whole[-1:]
     elif not pairs:
         yield from row_templates(ctx, machine, computations, problems)
-        yield from row_passes(ctx, machine, computations, problems)
+        yield from row_passes(ctx, machine, computations, problems, not is_all_open(lines))
         yield from together_templates(ctx, machine, problems) if len(computations) > 1 else ()
         if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])

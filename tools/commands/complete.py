@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import count
 
 from ..options import add_choice, add_file, add_json, kernel_of
 from ..terminal import complain, say_json
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
-    texts = [v.schedule.rstrip("\n") for v in kernel.variants]
+    texts = _named_apart([v.schedule.rstrip("\n") for v in kernel.variants])
     notes = list(dict.fromkeys(n for v in kernel.variants for n in v.facts.get("notes", ())))
     if args.json:
         tuned = kernel.tuned and str(kernel.tuned)
@@ -32,3 +33,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"# {kernel.tuned}")
     print("\n\n".join(texts))
     return 0
+
+
+def _named_apart(texts: list[str]) -> list[str]:
+    """Schedules for different sizes, of which no two have one name: then the file may have all of them."""
+    names: list[str] = []
+    out = []
+    for text in texts:
+        word, name, rest = text.split(" ", 2)
+        apart = next(x for n in count(1) if (x := name if n == 1 else f"{name}_{n}") not in names)
+        names.append(apart)
+        out.append(f"{word} {apart} {rest}")
+    return out

@@ -80,8 +80,22 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         chain = dependences(Focus(computations, {}, "", "", {}), key, None)
     except UserError:
         return None
+    if any(not _is_read(w, computations) and _follows(w, computations) for w in values):
+        return None
     # What does not follow the statistic has a loop of its own, which would compute the scores again.
     return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
+
+
+def _is_read(w: Computation, computations: tuple[Computation, ...]) -> bool:
+    return any(not x.reads.isdisjoint(w.targets) for x in computations)
+
+
+def _follows(w: Computation, computations: tuple[Computation, ...]) -> bool:
+    """Is it computed of the statistic, or of a sum? In a pass these have running values, and no others are stored."""
+    known = {t for x in computations if x.reduction is not None and set(x.indices) < set(w.indices) for t in x.targets}
+    for x in computations:
+        known |= set(x.targets) if not x.reads.isdisjoint(known) else set()
+    return not w.reads.isdisjoint(known)
 
 
 def product_of_product(computations: tuple[Computation, ...]) -> OnePass | None:

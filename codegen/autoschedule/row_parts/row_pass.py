@@ -8,7 +8,7 @@
     tile j: 4 every 1024 -> thread
     compute
 
-KNOWN_ROWS  The number of rows is known, and leaves units without a block.
+KNOWN_ROWS  The number of rows is known, and leaves units without a block, or an author's lines are some of these.
 """
 
 from __future__ import annotations
@@ -112,11 +112,17 @@ class RowPass(RowTemplate):
 
 
 def row_passes(
-    ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
+    ctx: LoweringContext,
+    machine: MachineModel,
+    computations: tuple[Computation, ...],
+    problems: tuple[AccessProblem, ...],
+    written: bool,
 ) -> Iterator[RowPass]:
-    """None where the computations are something else, or rows are many (KNOWN_ROWS); else one."""
+    """None where the computations are something else, or rows are many and nothing is written (KNOWN_ROWS); else one."""
     found = row_chain(computations)
-    if found is None or not 0 < (found.row_count or 0) < machine.units or (found.length or 0) < 2 * PARTS[0]:
+    if found is None:
+        return
+    if not written and (not 0 < (found.row_count or 0) < machine.units or (found.length or 0) < 2 * PARTS[0]):
         return
     mine = tuple(p for p in problems if p.reduced)
     resident = repeated_inputs(mine, found.rows, found.fast)

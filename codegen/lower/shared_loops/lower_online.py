@@ -91,6 +91,7 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
         if read and index in w.indices and not below.isdisjoint(w.targets):
             inside.add(w.name)
     results = {t for w in members(chain) for t in w.targets}
+    inside |= _of_the_tile(focus, index, inside, results)
     beside: list[Computation] = []
     for w in _beside(focus, index, results):
         alone = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
@@ -102,8 +103,36 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
         later = w.name not in inside and not w.reads.isdisjoint(results)
         results |= set(w.targets) if later else set()
         parts[1 if w.name in inside else 2 if later else 0].append(w)
+    _check_before(parts, tile)
     parts[1].extend(beside)  # last, so that a statistic shares no loop with what stands before its previous value
     return [tuple(p) for p in parts]
+
+
+def _check_before(parts: tuple[list[Computation], ...], tile: Tile) -> None:
+    """Raises OnlineMismatch where what comes before a pass reads what the pass computes in its tiles."""
+    for w in parts[0]:
+        for x in parts[1]:
+            if not w.reads.isdisjoint(x.targets):
+                raise OnlineMismatch(
+                    f"`{tensor_of(w.result)}` reads `{tensor_of(x.result)}`, of which the pass has a tile at a time",
+                    modifier_span(tile, "online"),
+                    help=APART,
+                )
+
+
+def _of_the_tile(focus: Focus, index: str, inside: Collection[str], results: Collection[str]) -> set[str]:
+    """What is computed of values that only the tile has, as scores that are stored as well, and of no running value."""
+    local: set[str] = set()
+    running, out = {*results}, set()
+    for w in focus.computations:
+        if not w.reads.isdisjoint(running):
+            running |= {*w.targets}
+        elif w.name in inside:
+            local |= {*w.targets}
+        elif w.reduction is None and index in w.indices and not w.reads.isdisjoint(local):
+            local |= {*w.targets}
+            out.add(w.name)
+    return out
 
 
 def _beside(focus: Focus, index: str, results: Collection[str]) -> Iterator[Computation]:
