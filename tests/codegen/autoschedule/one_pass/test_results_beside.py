@@ -32,6 +32,7 @@ def text_of(name: str, dtype: str) -> str:
 TARGETS = ("emulate:sm_80", "emulate:gfx942", "emulate:gfx1100", "cpu")
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("name", "target"), [(n, x) for n in RESULTS for x in TARGETS if n in OF_SCORES or x in TARGETS[::3]])
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 @pytest.mark.parametrize("sizes", [{"Q": 64, "T": 128, "D": 64}, {"Q": 1, "T": 600, "D": 64}, {"D": 64}])
