@@ -40,10 +40,10 @@ def _widened(s: Statement, device: Device) -> Statement:
         return s
     own = left.arg.dtype, right.arg.dtype
     pairs = [x for p in _multiplied(device, left.dtype) for x in (p, (p[1], p[0]))]
-    held = [x for x in pairs if all(a is b or holds_all(a, b) for a, b in zip(x, own, strict=True))]
-    if not held or own in held:
+    exact = [x for x in pairs if all(a is b or holds_all(a, b) for a, b in zip(x, own, strict=True))]
+    if not exact or own in exact:
         return s
-    narrow = min(held, key=lambda x: _rank(x, own))
+    narrow = min(exact, key=lambda x: _rank(x, own))
     return with_factors(s, _in_type(left, narrow[0]), _in_type(right, narrow[1]))
 
 

@@ -141,9 +141,9 @@ def computing_line(
 
 def _conversions(value: Value) -> int:
     """Operations that make floats of integers, and wide floats of narrow ones."""
-    casts = [v for v in walk(value) if isinstance(v, Cast) and v.dtype.kind == "float"]
-    integers = sum(v.arg.dtype.kind in ("int", "uint") for v in casts)
-    return INTEGER_TO_FLOAT * integers + FROM_8_BITS * sum(v.arg.dtype.kind == "float" and v.arg.dtype.bits == 8 for v in casts)
+    read = [v.arg.dtype for v in walk(value) if isinstance(v, Cast) and v.dtype.kind == "float"]
+    integers, narrow = sum(x.kind in ("int", "uint") for x in read), sum(x.kind == "float" and x.bits == 8 for x in read)
+    return INTEGER_TO_FLOAT * integers + FROM_8_BITS * narrow
 
 
 def operations_in_fragments(match: InstrMatch, own: frozenset[str]) -> dict[str, float]:

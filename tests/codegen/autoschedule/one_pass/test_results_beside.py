@@ -6,6 +6,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors.online import OnlineMismatch
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.check_results import check
@@ -56,3 +57,19 @@ def test_scores_are_stored_by_the_pass(name: str) -> None:
     made = compile_program(module, op, None, module.device("sm_80"))
     assert "online by workspace" in made.schedule
     assert {x.name for x in made.program.buffers if x.kind == "workspace"} == {"m_parts", "l_parts", "o_sum1_parts"}
+
+
+@pytest.mark.parametrize("device", ["sm_80", "cpu:avx2"])
+def test_sums_of_columns_are_no_part_of_a_pass(device: str) -> None:
+    """They read scores of all rows, and each tile of the pass has its own."""
+    lines = """schedule x for f:
+    keep m, l, o in register
+    tile t: 32 online
+    keep s in register
+    keep p in register
+    auto
+"""
+    module = loads(text_of("columns", "f32") + lines)
+    op = specialise(module.ops["f"], {"Q": 64, "T": 128, "D": 64})
+    with pytest.raises(OnlineMismatch, match="`w` reads `s.sum1`, of which the pass has a tile at a time"):
+        compile_program(module, op, module.schedules["x"], module.device(device))
