@@ -8,6 +8,7 @@ LATE          Nothing of its kind came back for as long as one piece of work may
               matter how long work waits for a worker. Where the engine has none that could run it, it only waits, and what for
               is said now and then. Where it is not known whether a worker had it, it is `unanswered`.
 UNABLE        A worker that lacks memory, or a file, says nothing of the work. Another one may have it, or the same one later.
+              Such failures are counted apart: work does not become suspect by them.
 BOUNDED       An executor that fails again and again without any result is given up.
 """
 
@@ -66,6 +67,7 @@ class Work:
     patient: bool = True
     wanted: Callable[[], bool] = lambda: True
     failures: int = 0
+    unable: int = 0  # how often a worker was unable to do it
     interruptions: int = 0
     alone: bool = False  # SUSPECTS
 
@@ -185,17 +187,27 @@ class Dispatcher:
         elif isinstance(error, _OURS):
             work.refused(InternalError(f"{type(error).__name__}: {error}"))
         elif isinstance(error, _UNABLE):
-            self._failed(work, "unable", _in_words(error), max(work.most, _TRIES))
+            self._unable(work, _in_words(error))
         else:
             self._failed(work, "died", f"{type(error).__name__}: {error}")
 
-    def _failed(self, work: Work, how: str, reason: str, most: int = 0) -> None:
+    def _failed(self, work: Work, how: str, reason: str) -> None:
         work.failures += 1
-        first = (reason or how).splitlines()[0]
-        first = first if how == "unable" else first.partition(". ")[0]
-        if work.failures >= (most or work.most):
+        first = (reason or how).splitlines()[0].partition(". ")[0]
+        if work.failures >= work.most:
             return work.lost(how, first)
-        self.say(f"a worker failed, and its work is done again: {first}")
+        self._again(work, first)
+
+    def _unable(self, work: Work, reason: str) -> None:
+        """UNABLE"""
+        work.unable += 1
+        first = reason.splitlines()[0]
+        if work.unable >= max(work.most, _TRIES):
+            return work.lost("unable", first)
+        self._again(work, first)
+
+    def _again(self, work: Work, reason: str) -> None:
+        self.say(f"a worker failed, and its work is done again: {reason}")
         self.add(work)
 
     def _renew(self, error: BaseException, *failed: _Running) -> None:

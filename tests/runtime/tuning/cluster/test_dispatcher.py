@@ -83,6 +83,14 @@ def test_a_lack_of_memory_is_no_death():
     assert said == ["a worker failed, and its work is done again: it has not enough memory: 549. MiB"]
 
 
+def test_a_lack_of_memory_before_another_work_breaks_the_pool_is_no_death():
+    """What was under way when a pool broke is done again alone, whatever a worker lacked before."""
+    log = []
+    engine = Script([MemoryError(), BrokenExecutor("x"), BrokenExecutor("x"), 1, 2], slots=2, names_worker=False)
+    run(engine, work(log, "a"), work(log, "b"))
+    assert sorted(log) == [("a", "done", 1), ("b", "done", 2)]
+
+
 def test_what_would_fail_anywhere_is_not_done_again():
     log = []
     mistakes = [VersionsDiffer("old"), ModuleNotFoundError("no module andiron.new"), KeyError("ours")]

@@ -36,10 +36,11 @@ def fatal_once(monkeypatch, tmp_path, *names: str) -> None:
         file.touch()
 
         def call(*arguments, plain=plain, file=file):
-            if file.exists():
-                file.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return plain(*arguments)
+            try:
+                file.unlink()  # one process alone removes it
+            except FileNotFoundError:
+                return plain(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
 
         call.__module__, call.__qualname__ = remote_tasks.__name__, name
         monkeypatch.setattr(remote_tasks, name, call)
