@@ -23,11 +23,21 @@ from .partial_lanes import FirstLanes, LaneMask
 
 @dataclass
 class PrintedLoop:
-    """A loop that is being printed; `names`: its variable and the names computed from it. `step` is 0 if it is not a number."""
+    """A loop that is being printed.
+
+    step   0 if it is not a number
+    stop   its variable is less than that
+    names  its variable and the names computed from it
+    read   what the first of the loops inside it walked over, and its variable
+    next   constants of an iteration: the elements to what the next one reads, by buffer and number
+    """
 
     var: Var
     step: int
+    stop: Expr
     names: set[Var]
+    read: dict[tuple[str, Expr], Var] = field(default_factory=dict)
+    next: dict[tuple[str, Expr], str] = field(default_factory=dict)
 
 
 @dataclass

@@ -141,7 +141,7 @@ class StatementPrinter:
             return partial(CFor, kind, i, text.index.text(start), text.index.text(stop), by)
 
         old = ctx.known.values.pop(s.var, None)
-        ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
+        ctx.loops.append(PrintedLoop(s.var, step.constant or 0, stop, {s.var}))
         copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
         self._repeats *= copies
         plain = copies > 1 and start.constant == 0 and step.constant == 1

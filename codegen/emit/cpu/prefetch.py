@@ -5,6 +5,8 @@ Hardware prefetches too, but only to the end of a page, for some thirty streams,
 WALKED   the prefetched lines are those that the innermost loop reaches next: its iterations read contiguous vectors. A copy is
          also followed along the loop around it (squares of a transpose): there lines of many rows are in flight, few of each.
 ONCE     tensors that a loop reads repeatedly are in a cache by then, and not prefetched.
+AGAIN    what a second loop reads again, as the elements of a row after their maximum, is in a cache by then, if that has room
+         for the row. It asks for the next row instead, while it computes.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from ....dsl.device import Device
 from ....dsl.index.expr import Expr
 from ...ir.limits import CACHE_LINE
 from ...ir.tile_ir import Buffer
-from ..c.c_tree import ExprStatement, If
+from ..c.c_tree import Declaration, ExprStatement, If
 from ..emission_context import EmissionContext, PrintedLoop
 
 # bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests;
@@ -54,9 +56,37 @@ def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -
         lambda: f"{ctx.text.index.text(size)} >= {cache} ? {ahead} : 0",
         "asked for so early, where no cache of a core holds it",
     )
+    if not walked:
+        distance = _distance_of_a_second_loop(ctx, buffer, e, cache, distance)
     # A prefetch without effect would still occupy a load port.
     asked = ExprStatement(f"__builtin_prefetch({pointer} + {distance})")
     ctx.text.add(asked if size.constant is not None else If(distance, [asked], short=True))
+
+
+def _distance_of_a_second_loop(ctx: EmissionContext, buffer: Buffer, e: Expr, cache: int, ahead: str) -> str:
+    """AGAIN. The elements to the next row in a loop that reads a row of FAR bytes or more again, `ahead` in another one."""
+    if len(ctx.loops) < 2:
+        return ahead
+    around, inner = ctx.loops[-2:]
+    walk = e - e.const - inner.var * e.coefficient(inner.var)
+    row = ctx.known.substitution(walk, {around.var: around.var + around.step}) - walk
+    first = around.read.setdefault((buffer.name, walk), inner.var) == inner.var
+    if first or row.constant == 0 or not row.variables().isdisjoint((around.var, inner.var)):
+        return ahead
+    size = row * buffer.dtype.bytes
+    if size.constant is not None and not FAR <= size.constant <= cache:
+        return ahead
+    if (buffer.name, row) not in around.next:
+        depth = ctx.text.depth(around.var)
+        name = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_next", depth)
+        text = ctx.text.index.text
+        value = f"{ctx.condition([around.stop - around.var - around.step - 1])} ? {text(row)} : 0"
+        if size.constant is None:
+            value = f"{ahead} == 0 || {text(size)} < {FAR} || {text(size)} > {cache} ? {ahead} : {value}"
+        note = "a row is read again from a cache: the next one is asked for"
+        ctx.text.declare(Declaration("int64_t", name, value, True, note=note), depth)
+        around.next[buffer.name, row] = name
+    return around.next[buffer.name, row]
 
 
 def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahead: int) -> bool:

@@ -20,6 +20,9 @@ op tops[M, N](X: f32[M, N]) -> (Y: f32[M]):
 op scaled[M, N](X: f32[M, N], g: f32[N]) -> (Y: f32[M, N]):
     s[i] = sum(j) X[i, j]
     Y[i, j] = X[i, j] * s[i] * g[j]
+op centred[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    top[i] = max(j) X[i, j]
+    Y[i, j] = X[i, j] - top[i]
 op turn[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
     Y[j, i] = X[i, j]
 """
@@ -55,6 +58,35 @@ def test_the_text_decides_for_open_sizes() -> None:
     assert "if (X_ahead)" not in compile(MODULE, op="twice", target="cpu:avx2", N=1 << 20).source
 
 
+def distances(op: str, target: str = "cpu:avx2", **sizes: Any) -> list[str]:
+    """What is asked for in each loop, in the order of the text: the last word of the address."""
+    source = compile(MODULE, op=op, target=target, **sizes).source
+    asked = [x.rsplit(" ", 1)[1] for x in source.splitlines() if "__builtin_prefetch" in x]
+    return [x.rstrip(");") for n, x in enumerate(asked) if n == 0 or asked[n - 1] != x]
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        (1920, []),  # loops over less than 8 KiB never reach so far
+        (2048, ["X_ahead", "X_next"]),
+        (131072, ["X_ahead", "X_next"]),  # 512 KiB: all of l2
+        (262144, ["X_ahead"]),  # no cache of a core has the row when it is read again
+    ],
+)
+def test_a_row_that_is_read_again_asks_for_the_next_one(columns: int, asked: list[str]) -> None:
+    assert distances("centred", M=1024, N=columns) == asked
+
+
+def test_the_last_row_asks_for_no_other_one() -> None:
+    """By the number of rows, and where the last tile ends."""
+    assert "X_next = i1 <= 30 ? 4096 : 0;" in compile(MODULE, op="centred", target="cpu:avx2", M=1024, N=4096).source
+    source = compile(MODULE, op="centred", target="cpu:avx2").source
+    condition = "X_ahead == 0 || 4 * N < 8192 || 4 * N > 524288 ? X_ahead : i1 + 2 <= imin(32, M - 32 * tile) ? N : 0;"
+    assert condition in source
+    assert distances("centred") == ["X_ahead", "X_next"]
+
+
 def test_squares_of_a_transpose_follow_rows() -> None:
     """256 bytes ahead: many rows are in flight."""
     assert "X_ahead = 4 * M * N >= 524288 ? 64 : 0;" in compile(MODULE, op="turn", target="cpu:avx2").source
@@ -72,7 +104,9 @@ def test_beyond_the_end_of_memory() -> None:
     pages = mmap.mmap(-1, 8 << 20)
     x = np.frombuffer(pages, np.float32)
     x[:] = np.arange(x.size) % 1000
-    for op, want in (("twice", x + x), ("tops", x.reshape(-1, 4096).max(1)), ("turn", x.reshape(-1, 4096).T)):
+    rows = x.reshape(-1, 4096)
+    top = rows.max(1)
+    for op, want in (("twice", x + x), ("tops", top), ("turn", rows.T), ("centred", rows - top[:, None])):
         kernel = compile(MODULE, op=op, target="cpu")
         for threads in (1, 2):
-            np.testing.assert_array_equal(kernel(x if op == "twice" else x.reshape(-1, 4096), threads=threads), want)
+            np.testing.assert_array_equal(kernel(x if op == "twice" else rows, threads=threads), want)
