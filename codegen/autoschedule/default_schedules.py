@@ -1,9 +1,9 @@
 """The compiler's own schedules for an op, for ranges of sizes in which different facts are provable. All lines are completed.
 
 NARROW_PLACES   argmax of a row has indices of 32 bits if the row has at most 2^31 - 1 elements, else of 64.
-FEW             a matrix product has a schedule for many columns, and one each for one, two, up to four, up to one vector and up
-                to two vectors of columns; or the same for rows, if the other operand is contiguous in the reduced index, as
-                weights are. Several products with one such size have them together.
+FEW             a matrix product has a schedule for many rows and columns, and one each for one, two, up to four, up to one
+                vector and up to two vectors of columns, and the same for rows: for few of them the matrix is not packed.
+                Several products with one such size have them together.
 MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
 PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
                 instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them. On cores
@@ -26,9 +26,9 @@ from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.convolutions.filter_sizes import convolution_sizes
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
-from .cpu.matmul import contiguous_along_k, few_rows_or_columns
+from .cpu.matmul import contiguous_along_k, few_columns, few_rows
 from .cpu.one_pass import pass_of
-from .cpu.precompute_operands import ROWS, candidate_matmuls
+from .cpu.precompute_operands import candidate_matmuls, rows_in_place
 from .gpu.one_pass_choice import pass_nest
 from .gpu.pass_model import PassModel
 from .launches import context_of
@@ -163,28 +163,37 @@ def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """FEW, the usual one first: others are compiled when they are needed."""
     computations = [w for group in group_launches(op, frozenset()) for w in group]
-    found = [(dict(w.extents)[x[0]], x[1]) for w in computations if (x := few_rows_or_columns(device, w)) is not None]
-    size = next((e for e, _ in found), None)
-    if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
+    ranges: dict[str, tuple[syntax.Name, int]] = {}  # by suffix: of what size, and how many a vector has
+    for suffix, few in (("", few_columns), ("_rows", few_rows)):
+        found = [(dict(w.extents)[x[0]], x[1]) for w in computations if (x := few(device, w)) is not None]
+        size = next((e for e, _ in found), None)
+        if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
+            continue
+        if all(str(size) != n.id for n, _ in ranges.values()):
+            ranges[suffix] = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
+    if not ranges:
         return ()
-    n, lanes = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
-    return (
-        _auto(op, "", syntax.SizeCondition(n, ">", syntax.Num(2 * lanes))),
-        _auto(op, "_one", syntax.SizeCondition(n, "==", syntax.Num(1))),
-        _auto(op, "_two", syntax.SizeCondition(n, "==", syntax.Num(2))),
-        _auto(op, "_few", syntax.SizeCondition(n, "<=", syntax.Num(FEW_COLUMNS))),
-        *((_auto(op, "_narrow", syntax.SizeCondition(n, "<=", syntax.Num(lanes))),) if lanes > FEW_COLUMNS else ()),
-        _auto(op, "_twice", syntax.SizeCondition(n, "<=", syntax.Num(2 * lanes))),
-    )
+    usual = (syntax.SizeCondition(n, ">", syntax.Num(2 * lanes)) for n, lanes in ranges.values())
+    return _auto(op, "", *usual), *(x for suffix, (n, lanes) in ranges.items() for x in _few_of(op, suffix, n, lanes))
+
+
+def _few_of(op: Op, suffix: str, n: syntax.Name, lanes: int) -> Iterator[syntax.ScheduleDecl]:
+    for how, comparison, number in (("one", "==", 1), ("two", "==", 2), ("few", "<=", FEW_COLUMNS)):
+        yield _auto(op, f"{suffix}_{how}", syntax.SizeCondition(n, comparison, syntax.Num(number)))
+    if lanes > FEW_COLUMNS:
+        yield _auto(op, f"{suffix}_narrow", syntax.SizeCondition(n, "<=", syntax.Num(lanes)))
+    yield _auto(op, f"{suffix}_twice", syntax.SizeCondition(n, "<=", syntax.Num(2 * lanes)))
 
 
 def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """MADE, the usual one first."""
-    sizes = {p.extents[p.m] for p, _ in candidate_matmuls(op, device) if contiguous_along_k(p)}
+    found = [p for p, _ in candidate_matmuls(op, device) if p.has_plain_operands]
+    found = [p for p in found if contiguous_along_k(p)] or [p for p in found if not p.batch]
+    sizes = {p.extents[p.m] for p in found}
     size = next(iter(sizes)) if len(sizes) == 1 else None
     if size is None or str(size) not in dims or size.interval[1] is not None:
         return ()
-    n, most = syntax.Name(str(size)), syntax.Num(ROWS)
+    n, most = syntax.Name(str(size)), syntax.Num(min(map(rows_in_place, found)))
     return _auto(op, "", syntax.SizeCondition(n, ">", most)), _auto(op, "_few", syntax.SizeCondition(n, "<=", most))
 
 

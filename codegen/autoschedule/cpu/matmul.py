@@ -54,18 +54,23 @@ def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     return [Candidate(partial(lines_of, p, cpu, b), partial(Description, cost, str(b))) for cost, b in ranked]
 
 
-def few_rows_or_columns(device: Device, computation: Computation) -> tuple[str, int] | None:
-    """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS), and how
-    many a vector has: so many, and twice as many, deserve one as well."""
+def few_columns(device: Device, computation: Computation) -> tuple[str, int] | None:
+    """The index of the columns, where few of them deserve a schedule of their own (DOTS), and how many a vector has: so many,
+    and twice as many, deserve one as well."""
     found = sample_problem(device, computation)
-    if found is None:
+    p = found[1] if found is not None else None
+    if p is None or p.batch or p.fused or not p.is_contiguous_along(p.narrow, p.k):
         return None
-    p = found[1]
-    if p.batch:
+    return p.n, p.lanes
+
+
+def few_rows(device: Device, computation: Computation) -> tuple[str, int] | None:
+    """The same of the rows (FEW ROWS): of a matrix that is not packed for them."""
+    found = sample_problem(device, computation)
+    p = found[1] if found is not None else None
+    if p is None or p.batch or not (contiguous_along_k(p) or (p.plain(p.wide) and not p.wide_transposed)):
         return None
-    if not p.fused and p.is_contiguous_along(p.narrow, p.k):
-        return p.n, p.lanes
-    return (p.m, p.lanes) if contiguous_along_k(p) else None
+    return p.m, p.lanes
 
 
 def sample_problem(

@@ -153,9 +153,14 @@ def _computations(op: Op, apart: frozenset[str]) -> list[Computation]:
     return [w for group in group_launches(op, frozenset(), apart) for w in group]
 
 
+def rows_in_place(p: MatmulModel) -> int:
+    """Up to how many rows its operands are read in place, faster than they are made and packed: more where lanes lie along a
+    contiguous reduced index; one where an instruction that adds several products takes what is made."""
+    return ROWS if contiguous_along_k(p) else FEW if p.step == 1 else 1
+
+
 def _pays(p: MatmulModel) -> bool:
-    """Whether both operands are read more than a few times. If both are contiguous in the reduced index, lanes read them in
-    place."""
+    """Whether both operands are read more than a few times."""
     rows, columns = p.largest_extent(p.m), p.largest_extent(p.n)
     if p.rows_are_windows:
         rows = (
@@ -163,4 +168,4 @@ def _pays(p: MatmulModel) -> bool:
             if None in (rows, *(p.largest_extent(i) for i in p.batch))
             else prod((p.largest_extent(i) or 0) for i in (p.m, *p.batch))
         )
-    return (rows is None or rows > (ROWS if contiguous_along_k(p) else FEW)) and (columns is None or columns > FEW)
+    return (rows is None or rows > rows_in_place(p)) and (columns is None or columns > FEW)

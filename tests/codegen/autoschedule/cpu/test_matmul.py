@@ -13,6 +13,7 @@ from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.price_schedule import price_schedule
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
+from andiron.runtime.arrays.convert import numpy_dtype
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import shape_of
@@ -51,13 +52,53 @@ def test_nothing_times_nothing(product):
         assert (product(numbers(m, k), numbers(k, n)) == np.zeros((m, n))).all()
 
 
+def variants_taken(op, sizes):
+    """By number, for each of the sizes."""
+    variants = compile(library(), op=op, target="cpu:avx2").variants
+    return [next(i for i, v in enumerate(variants) if v.refusal({"M": 99, "N": 99, "K": 8, **x}) is None) for x in sizes]
+
+
 @pytest.mark.parametrize("op", ["gemm", "gemm_f64", "gemm_tn"])
 def test_each_number_of_columns_has_one(op):
     """The variants together take all sizes; where operands lie otherwise there is one."""
-    variants = compile(library(), op=op, target="cpu:avx2").variants
-    taken = [next(i for i, v in enumerate(variants) if v.refusal({"M": 8, "N": n, "K": 8}) is None) for n in range(18)]
     narrow = {"gemm": [4] * 4 + [5] * 8 + [0], "gemm_f64": [4] * 4 + [0] * 9}  # lanes: 8, and 4
-    assert taken == ([0] * 18 if op == "gemm_tn" else [3, 1, 2, 3, 3, *narrow[op]])
+    expected = [0] * 18 if op == "gemm_tn" else [3, 1, 2, 3, 3, *narrow[op]]
+    assert variants_taken(op, [{"N": n} for n in range(18)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("gemm", [8, 6, 7, 8, 8, *[9] * 4, *[10] * 8, 0]),
+        ("linear", [8, 6, 7, 8, 8, *[9] * 4, *[10] * 8, 0]),
+        ("gemm_tn", [3, 1, 2, 3, 3, *[4] * 4, *[5] * 8, 0]),
+        ("gemm_tt", [0] * 18),  # both matrices are transposed
+        ("gemm_f16", [1] * 9 + [0] * 9),  # rows are converted again and again where they are few
+        ("gemm_i8", [1, 1, *[0] * 16]),
+    ],
+)
+def test_each_number_of_rows_has_one(op, expected):
+    """After those of columns."""
+    assert variants_taken(op, [{"M": m} for m in range(18)]) == expected
+
+
+@pytest.mark.parametrize("op", ["gemm", "linear"])
+def test_for_one_row_nothing_is_packed(op):
+    variants = compile(library(), op=op, target="cpu:avx2").variants
+    (one,) = (v.schedule for v in variants if f"for {op} where M == 1:" in v.schedule)
+    assert "move" not in one
+    assert "move" in variants[0].schedule
+
+
+@pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_tn", "gemm_f64", "linear", "gemm_f16", "gemm_i8"])
+def test_few_rows_of_open_sizes(op):
+    kernel = compile(library(), op=op, target="cpu")
+    rng = np.random.default_rng(5)
+    few = ((0, 33, 4), (1, 70, 33), (2, 35, 5), (3, 33, 1), (4, 129, 64), (7, 40, 0), (8, 65, 130), (11, 48, 17), (31, 37, 9))
+    for m, n, k in few:
+        shapes = [shape_of(t, {"M": m, "N": n, "K": k}) for t in kernel.op.inputs]
+        arrays = [rng.integers(-4, 5, s).astype(numpy_dtype(t.dtype)) for s, t in zip(shapes, kernel.op.inputs, strict=True)]
+        assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (m, n, k)
 
 
 @pytest.mark.every_second
