@@ -128,7 +128,7 @@ def check_carry_tile(low: Lowering, tile: Tile) -> None:
             raise CarryMismatch(
                 f"no result of this launch has `{index}`, and lines without a block are for one launch",
                 span,
-                help=f"write the line in the block of the tensor that it is for: `keep P in {outer}:`",
+                help=f"write the line in the block of a line `keep NAME in {outer}:`, where NAME is the tensor that it is for",
             )
         for w in low.computations:
             found = prefix_along(w)

@@ -127,6 +127,12 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
         at = tuple(as_expr(Var(i)) for i in w.indices)
         own = Load(w.name, at, ctx.dtypes[w.name])
         known = low.split.get(w.name)
+        if w.reduction.kind in ("argmax", "argmin"):
+            raise NotYet(
+                f"`{w.reduction.kind}` cannot be split over units without a barrier yet",
+                tile.span,
+                help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
+            )
         if tile.split == "atomic":
             known = known or _atomically(low, w, tile)
             subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
@@ -134,12 +140,6 @@ def split_reduction(low: Lowering, focus: Focus, tile: Tile, axes: Sequence[Axis
             for n, a in mine:
                 digits[before + n] = replace(digits[before + n], index="", also=a.index)
         else:
-            if w.reduction.kind in ("argmax", "argmin"):
-                raise NotYet(
-                    f"`{w.reduction.kind}` cannot be split over units without a barrier yet",
-                    tile.span,
-                    help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
-                )
             # reductions that are split together number their parts by the same digits
             shared = [digits[before + n].index if digits[before + n].also else None for n, _ in mine]
             if known is None:

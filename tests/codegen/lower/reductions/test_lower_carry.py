@@ -326,7 +326,9 @@ def test_a_line_that_is_for_no_result_of_its_launch() -> None:
     module = loads(CHAIN.partition("schedule")[0] + "schedule s for f:\n    tile i.2: 8 carry\n")
     with pytest.raises(UserError, match="no result of this launch has") as e:
         compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
-    assert "help: write the line in the block of the tensor that it is for: `keep P in dram:`" in str(e.value)
+    assert "help: write the line in the block of a line `keep NAME in dram:`, where NAME is the tensor that it is for" in str(
+        e.value
+    )
 
 
 def test_what_is_too_large_goes_by_the_names_of_tensors() -> None:

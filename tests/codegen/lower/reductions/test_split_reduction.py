@@ -111,6 +111,16 @@ def test_a_reduction_is_split_over_units_that_cannot_meet_once() -> None:
     assert error.value.labels
 
 
+@pytest.mark.parametrize("split", ["atomic", "workspace"])
+def test_an_index_of_a_maximum_is_not_split_over_units_that_cannot_meet(split: str) -> None:
+    """The way out is not the other kind of split."""
+    text = f"op f[N](X: f32[N]) -> (y: i32[]):\n    y = argmax(n) X[n]\nschedule s for f:\n    tile n: 8 -> block by {split}\n"
+    mod = loads(text)
+    with pytest.raises(NotYet, match="`argmax` cannot be split over units without a barrier yet") as caught:
+        compile_program(mod, mod.ops["f"], mod.schedules["s"], mod.device("sm_80"))
+    assert caught.value.help.startswith("distribute another index here")
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 17])
 @pytest.mark.parametrize(("device", "memory", "unit"), [("cpu:avx2", "l3", "core"), ("sm_80", "shared", "block")])
 def test_two_sums_that_one_line_splits(device: str, memory: str, unit: str, n: int) -> None:
