@@ -19,7 +19,7 @@ from ...dsl.device import Device
 from ...dsl.op import Op, Statement
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType, has_subnormals_of, holds_all
-from ...dsl.values import Apply, Cast, Value
+from ...dsl.values import Apply, Cast, Value, loads
 from .computations import indices_of
 from .name_factors import converted_factors, factors, with_factors
 
@@ -53,10 +53,14 @@ def _rank(types: Pair, own: Pair) -> tuple[int, int]:
     return sum(t.bits for t in types), sum(has_subnormals_of(a, b) for a, b in changed)
 
 
-def fewest_uses(s: Statement) -> float:
+def fewest_uses(s: Statement, apart: frozenset[str] = frozenset()) -> float:
     """Of an element of either factor of a product, with how many elements of the other it is multiplied; infinite without a
-    bound."""
-    return min(prod(inf if n is None else n for n in _others(s, x)) for x in factors(s))
+    bound.
+
+    apart   tensors: factors that read one of these do not count
+    """
+    mine = (x for x in factors(s) if apart.isdisjoint(ld.tensor for ld in loads(x)))
+    return min((prod(inf if n is None else n for n in _others(s, x)) for x in mine), default=inf)
 
 
 def _others(s: Statement, factor: Value) -> Iterator[int | None]:

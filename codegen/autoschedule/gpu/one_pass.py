@@ -1,4 +1,4 @@
-"""One pass over the keys for attention and what is like it: both products by an instruction, scores in registers.
+"""One pass over the keys for attention and what is like it: both products by instructions, scores in registers.
 
     tile h: 1, i: 64 -> block
     keep m, l, o in register
@@ -12,17 +12,18 @@
         compute with I
     tile t: 16 unroll
     keep p in register                     the values of one call; where they do not pass, `keep p in shared`
-    compute with I
+    compute with J                         of other types than I where the products are
 
 SUMS             scores of several products have a `keep` for each, whose results lie alike.
-PASSES           the instruction's result is its operand as it lies, or in another order of the keys (`term_order`), and rows of
-                 both results lie alike.
+PASSES           the result of the first is an operand of the second as it lies, or in another order of the keys
+                 (`term_order`), and rows of both results lie alike.
 CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -59,7 +60,7 @@ GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
 
 @dataclass(frozen=True, eq=False)
 class FragmentPass(PassModel):
-    """A pass by one instruction (a `NestModel`).
+    """A pass by instructions (a `NestModel`).
 
     `firsts`, `second`: how it computes each of the scores, and the product over the keys. `passes`: PASSES, else CROSSES.
     """
@@ -69,7 +70,7 @@ class FragmentPass(PassModel):
     passes: bool = True
 
     def __str__(self) -> str:
-        return self.first.instr.name
+        return " and ".join(dict.fromkeys(m.instr.name for m in (self.first, self.second)))
 
     @property
     def first(self) -> InstrMatch:
@@ -289,7 +290,7 @@ def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...], fo
 
 
 def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
-    """PASSES, BOUNDED_FEATURES: the fastest instruction of groups for the products; None where there is none."""
+    """PASSES, BOUNDED_FEATURES: the fastest instructions of groups for the products; None where there are none."""
     machine = block_machine(ctx.device)
     if machine is None:
         return None
@@ -298,28 +299,28 @@ def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], 
     if len(found.features(found.products[0])) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):
         return None
     for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
-        ways = _ways(ctx, machine, computations, found, passes)
-        best = max(ways, key=lambda p: machine.instr_speed(p[0][-1].instr), default=None)
-        nest = FragmentPass(ctx, machine, found, *best, passes) if best is not None else None
-        if nest is not None and len(nest.staged) == 2 * len(found.scores) + 1 and (passes or nest.crossing is not None):
-            return nest
+        for firsts, second in _ways(ctx, machine, computations, found, passes):
+            nest = FragmentPass(ctx, machine, found, firsts, second, passes)
+            if len(nest.staged) == 2 * len(found.scores) + 1 and (passes or nest.crossing is not None):
+                return nest
     return None
 
 
 def _ways(
     ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], found: OnePass, passes: bool
 ) -> list[tuple[tuple[InstrMatch, ...], InstrMatch]]:
-    """The best matches of each instruction of groups, for the scores and for the product: PASSES, else CROSSES, and SUMS."""
+    """The best matches of each two instructions of groups, for the scores and for the product: PASSES, else CROSSES, and SUMS;
+    the fastest first."""
     *others, scores = found.scores
     product, out = found.products[0], []
     instrs = [i for i in candidate_instrs(ctx.device) if i.level == machine.group.name]
     instrs = [i for i in instrs if len(i.operands) == 3 and len(i.statement.indices) == 2]
-    for i in instrs:
-        made, ways = list(all_matches(i, scores)), list(all_matches(i, product))
+    made, used = ({i.name: ways for i in instrs if (ways := list(all_matches(i, w)))} for w in (scores, product))
+    for first, second in itertools.product(made.values(), used.values()):
         if passes:
-            every = [p for p in passing_pairs(ctx.register, computations, scores, made, ways) if same_rows(*p)]
+            every = [p for p in passing_pairs(ctx.register, computations, scores, first, second) if same_rows(*p)]
         else:
-            every = pairs_with_rows_alike(ctx.register, made, ways)
+            every = pairs_with_rows_alike(ctx.register, first, second)
         pairs = [(a, b) for a, b in every if a.extent(found.rows[-1]) > 1]
         if pairs:
             a, b = max(pairs, key=lambda p: p[0].score + p[1].score)
@@ -327,4 +328,11 @@ def _ways(
             if all(beside):
                 fastest = (max(x, key=lambda m: (machine.instr_speed(m.instr), m.score)) for x in beside)
                 out.append(((*fastest, a), b))
-    return out
+    return sorted(out, key=lambda x: _cycles(machine, found, *x))
+
+
+def _cycles(machine: MachineModel, found: OnePass, firsts: tuple[InstrMatch, ...], second: InstrMatch) -> tuple[float, int]:
+    """For a score and all features, of the scores' last product and of the product; alike: in how few calls."""
+    wide = (float(found.extents[i].interval[1] or 1) for i in (*found.scores[-1].reduced, *found.features(found.products[0])))
+    speeds = [machine.instr_speed(m.instr) for m in (firsts[-1], second)]
+    return sum(n / each for n, (each, _) in zip(wide, speeds, strict=True)), -sum(size for _, size in speeds)

@@ -38,7 +38,7 @@ ALIKE = 1.03
 
 
 def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | LanePass | None:
-    """How a pass is laid out: by an instruction for both products, else by lanes. None: there is no pass."""
+    """How a pass is laid out: by instructions for both products, else by lanes. None: there is no pass."""
     return fragment_pass(ctx, computations) or lane_pass(ctx, computations)
 
 

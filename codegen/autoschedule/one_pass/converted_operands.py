@@ -2,9 +2,8 @@
 
     s.right1[h, t, d] = f16(k[h, t, d])     converted before, in a launch of its own, as every block reads them again
 
-FEW    Where rows are few, keys are read about once, and one that is converted before is moved three times more: they are read
-       as they are.
-ALIKE  So are they where the products of a pass would be of several types: it has one instruction.
+FEW  Where rows are few, keys are read about once, and one that is converted before is moved three times more: they are read
+     as they are.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ def widen_operands(op: Op, device: Device) -> tuple[Op, frozenset[str]]:
     of_pass = [s for s in widened.statements if s.target in products and converted_factors(s) != (None, None)]
     if new.isdisjoint(products):
         return widened, frozenset()
-    types = {frozenset(x and x.arg.dtype for x in converted_factors(s)) for s in of_pass}
-    if len(types) > 1 or any(fewest_uses(s) < FEW for s in of_pass):
+    made = frozenset(s.target for s in op.statements)
+    if any(fewest_uses(s, made) < FEW for s in of_pass):
         kept = zip(widened.statements, op.statements, strict=True)
         return replace(op, statements=tuple(before if s.target in products else s for s, before in kept)), frozenset()
     return widened, frozenset(name for s in of_pass if s.target in new for name in named_factor(s))

@@ -14,6 +14,7 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.types import TYPES, has_subnormals_of, holds_all
 from andiron.runtime.check_results import check
 
+from ...support.programs.attention_of_types import attention
 from ...support.rotation import rotated
 
 
@@ -184,16 +185,6 @@ def test_operands_of_a_pass_are_converted_before(device: str) -> None:
     assert "move s.right1 ->" in made.schedule
 
 
-def attention(q: str, k: str, v: str) -> str:
-    return f"""op f[H, Q, T, D](q: {q}[H, Q, D], k: {k}[H, T, D], v: {v}[H, T, D]) -> (o: f16[H, Q, D]):
-    s[h, i, t] = (sum(d) f32(q[h, i, d]) * f32(k[h, t, d])) * 0.1
-    m[h, i] = max(t) s[h, i, t]
-    p[h, i, t] = exp(s[h, i, t] - m[h, i])
-    l[h, i] = sum(t) p[h, i, t]
-    o[h, i, d] = (sum(t) f32(f16(p[h, i, t])) * f32(v[h, t, d])) / l[h, i]
-"""
-
-
 @pytest.mark.parametrize(("rows", "converted"), [(1, False), (63, False), (64, True)])
 @pytest.mark.parametrize("keys", ["f8e4m3", "i8"])
 def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, converted: bool) -> None:
@@ -205,13 +196,20 @@ def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, converted: 
     assert any(x.dtype is TYPES["f16"] for x in made.program.buffers if x.kind == "workspace") == converted
 
 
-def test_a_pass_has_operands_of_one_type() -> None:
-    """sm_89 multiplies f8. Values would be widened for the f16 of the probabilities, and keys would not."""
+def test_keys_of_few_features_are_converted() -> None:
+    """How many features a row has does not matter: probabilities meet as many, but are computed."""
+    op = specialise(loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"], {"H": 4, "Q": 512, "T": 512, "D": 16})
+    assert widen_operands(op, loads("").device("sm_80"))[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
+
+
+def test_operands_of_each_product() -> None:
+    """sm_89 multiplies f8: of keys of f8 nothing is converted, and values are for the f16 of the probabilities."""
     module, device = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")), loads("").device("sm_89")
-    assert widen_operands(module.ops["f"], device) == (module.ops["f"], frozenset())
-    assert widen_factors(module.ops["f"], device) is not module.ops["f"]
+    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
     module = loads(attention("f16", "f16", "f8e4m3"))
     assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
+    module = loads(attention("f8e4m3", "f8e4m3", "f16"))
+    assert widen_operands(module.ops["f"], device) == (module.ops["f"], frozenset())
 
 
 @pytest.mark.parametrize(
