@@ -51,7 +51,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
 
     known   sizes of the op that are known: passes for other sizes are left out
     """
-    levels, (op, _) = cores_and_lanes(device), widen_operands(op, device)
+    levels, (op, _) = cores_and_lanes(device), widen_operands(op, device, context_of)
     dims = {v.name for v in op.dims}
     if levels is None:
         yield from _passes(op, device, dims, known or {})

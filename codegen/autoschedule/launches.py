@@ -30,15 +30,15 @@ from .candidates import can_complete_apart, is_part_of_pass
 from .cpu.one_pass import one_pass_lines, pass_together
 from .cpu.precompute_operands import factors_of_moved, precomputed_operands
 from .gpu.materialised_operands import finished_operands, materialised_operands
-from .gpu.one_pass_choice import apart_launches, compared, rank_pass
+from .gpu.one_pass_choice import BEFORE, apart_launches, compared, rank_pass
 from .gpu.resident_rows import repeated_values
 from .line_builders import is_all_open, without_auto
 from .machine_model import block_machine
 from .made_in_tile.choose import made_in_tile
 from .made_in_tile.find_pairs import factors_of_products, read_beyond
 from .made_in_tile.operands_apart import OperandsApart, operands_apart
-from .one_pass.chains import chains_of, ends_of_chains, together_in_launch
-from .one_pass.converted_operands import widen_operands
+from .one_pass.chains import ends_of_chains, together_in_launch
+from .one_pass.converted_operands import parts_of_passes, widen_operands
 from .one_pass.kept_intermediates import kept_intermediates
 from .rank import sample_sizes
 from .row_parts.find_chain import joined_statistics
@@ -102,14 +102,19 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
     lines = tuple(x for x in lines if not isinstance(x, syntax.Inline))
     passes: frozenset[str] = frozenset()
     elsewhere = {s.target for s in op.statements}
-    for part in chains_of(op) if is_all_open(lines) or _filled_in(lines) else ():
+    before = inlined.union(_launch_blocks(device, lines))
+    for part, whole, made in parts_of_passes(op, device, before) if is_all_open(lines) or _filled_in(lines) else ():
         kept = kept_intermediates(part) - inlined
         ctx = ctx or (context_of(op, device) if kept else None)
         if ctx is None or not kept <= elsewhere:
             continue
-        if _is_one_pass(ctx, part, kept) if is_all_open(lines) else _has_lines_of_pass(ctx, part, lines, kept):
-            passes |= kept
-            elsewhere -= {s.target for s in part.statements}
+        if is_all_open(lines):
+            made = _made_by_pass(ctx, whole, kept, made)
+        elif not _has_lines_of_pass(ctx, whole, lines, kept | made):
+            made = frozenset() if _has_lines_of_pass(ctx, part, lines, kept) else None
+        if made is not None:
+            passes |= kept | made
+            elsewhere -= {s.target for s in (whole if made else part).statements}
     joined = _joined_apart(op, device, lines) if elsewhere and _keeps_for_completion(device, lines) else frozenset()
     joined = joined & elsewhere - ends_of_chains(op, passes) | passes
     if not elsewhere:
@@ -152,24 +157,25 @@ def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     return joined - own.keys()
 
 
-def _is_one_pass(ctx: LoweringContext, op: Op, kept: frozenset[str]) -> bool:
-    """Whether one pass computes the op's reductions where these are kept. On devices with blocks it must be predicted to be
-    faster than the launches apart."""
+def _made_by_pass(ctx: LoweringContext, op: Op, kept: frozenset[str], made: frozenset[str]) -> frozenset[str] | None:
+    """What a pass makes of its operands `made`, where it computes the op's reductions and these are kept: all or none. None: on
+    devices with blocks it must be predicted to be faster than the launches apart."""
     device = ctx.device
     if block_machine(device) is None:
         together = pass_together(op, device, kept)
-        return together is not None and one_pass_lines(device, together) is not None
-    together = together_in_launch(op, kept, frozenset())
-    ranked = rank_pass(ctx, together) if together is not None else None
-    if together is None or ranked is None:
-        return False
-    launches = (g for g, _ in launches_of(op, device, (), _joined_apart(op, device, ())))
-    apart = apart_launches(launches, lambda: context_of(op, device), [sizes for sizes, _ in sample_sizes(ctx, together)])
-    if apart is None:
-        return False
-    report = compared(ranked, together[-1].targets[0], apart)
-    ctx.alternatives.append(report)
-    return report.candidates[0].nest.startswith("one pass")
+        return made if together is not None and one_pass_lines(device, together) is not None else None
+    together = together_in_launch(op, kept | made, frozenset())
+    if together is None or (ranked := rank_pass(ctx, together)) is None:
+        return None
+    ways = (_joined_apart(op, device, ()), *((kept,) if made else ()))
+    launches = ([g for g, _ in launches_of(op, device, (), joined)] for joined in ways)
+    judged = [sizes for sizes, _ in sample_sizes(ctx, together)]
+    apart = [x for some in launches if (x := apart_launches(some, lambda: context_of(op, device), judged)) is not None]
+    if not apart:
+        return None
+    ctx.alternatives.append(report := compared(ranked, together[-1].targets[0], apart))
+    best = report.candidates[0].nest
+    return made if best.startswith("one pass") else frozenset() if best.startswith(BEFORE) else None
 
 
 def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozenset[str]) -> bool:
@@ -208,14 +214,12 @@ def launches_of(
     inner, alone = _intermediates(op), [x for x in lines if _has_own_launch(device, x)]
     kept = kept & (inner | joined_outputs(op, alone)) - sums_apart(op, alone)
     groups = _planned(without_second_names(op), kept, apart & inner, staged & inner, lines, device)
-    every = tuple(all_lines(lines))
-    check_blocks(op, alone, every, groups, device.memories[0].name)
+    check_blocks(op, alone, every := tuple(all_lines(lines)), groups, device.memories[0].name)
     check_inlined(op, every, groups)
     groups = tuple(tuple(accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said, moved)
-    rest_of = without_auto(rest)
-    if main is None and rest_of:
+    if main is None and (rest_of := without_auto(rest)):
         raise NotComputed(
             "this line belongs to no launch: all launches have a block of their own",
             rest_of[0].span,
@@ -292,7 +296,7 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
 def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
-    op, converted = widen_operands(op, device)
+    op, converted = widen_operands(op, device, context_of)
     op, once = inline_copies(op, named), frozenset(_launch_blocks(device, lines))
     carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
     every = None

@@ -28,15 +28,15 @@ Pair = tuple[DType, DType]
 FEW = 8
 
 
-def widen_factors(op: Op, device: Device) -> Op:
-    """The op for this device."""
-    statements = tuple(_widened(s, device) for s in op.statements)
+def widen_factors(op: Op, device: Device, few: int = FEW) -> Op:
+    """The op for this device. `few`: FEW, where a caller weighs them itself."""
+    statements = tuple(_widened(s, device, few) for s in op.statements)
     return op if statements == op.statements else replace(op, statements=statements)
 
 
-def _widened(s: Statement, device: Device) -> Statement:
+def _widened(s: Statement, device: Device, few: int) -> Statement:
     left, right = converted_factors(s)
-    if left is None or right is None or not factors(s) or left.dtype.kind != "float" or fewest_uses(s) < FEW:
+    if left is None or right is None or not factors(s) or left.dtype.kind != "float" or fewest_uses(s) < few:
         return s
     own = left.arg.dtype, right.arg.dtype
     pairs = [x for p in _multiplied(device, left.dtype) for x in (p, (p[1], p[0]))]

@@ -77,10 +77,11 @@ def operand_computations(computations: tuple[Computation, ...], own: frozenset[s
         w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
     ):
         return ()
-    return tuple((w.name, _operand_cost(w, own)) for w in first)
+    return tuple((w.name, operand_cost(w, own)) for w in first)
 
 
-def _operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
+def operand_cost(w: Computation, own: frozenset[str]) -> ElementCost:
+    """Of a pointwise computation."""
     sources = AccessProblem.of(w, {}).reads
     alone = sum(a.dtype.bytes for a in sources if a.axes >= set(w.indices))
     read = sum(ld.dtype.bytes for ld in loads(w.value))

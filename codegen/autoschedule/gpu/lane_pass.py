@@ -218,9 +218,9 @@ class LanePass(PassModel):
 
 
 def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> LanePass | None:
-    """BOUNDED_FEATURES; None also where an operand is read at subscripts that are no plain indices."""
+    """BOUNDED_FEATURES; None also where an operand is read at subscripts that are no plain indices, or is converted before."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
-    if machine is None or found is None or len(found.products) != 1:
+    if machine is None or found is None or len(found.products) != 1 or found.operands:
         return None
     product = found.products[0]
     if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):

@@ -14,6 +14,8 @@
     keep p in register                     the values of one call; where they do not pass, `keep p in shared`
     compute with J                         of other types than I where the products are
 
+CONVERTED        operands may be converted where they are staged, from registers that have loads ahead: no launch writes them
+                 before, and each block of rows converts all keys that it reads.
 SUMS             scores of several products have a `keep` for each, whose results lie alike.
 PASSES           the result of the first is an operand of the second as it lies, or in another order of the keys
                  (`term_order`), and rows of both results lie alike.
@@ -28,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from math import inf, prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,7 @@ from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel, block_machine
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
 from ..tile_space import Tiles, round_up
+from .computed_operands import ElementCost, operand_cost
 from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
@@ -107,9 +111,14 @@ class FragmentPass(PassModel):
                 other = before.get(a.tensor)
                 near = self.copied_for(*other, w, a) if other is not None else None
                 deep = int(min(KEYS[0], self.most[depth]))
-                s = best_staging(self.ctx, self.machine, mapping, a, deep, {}, inner=near)
+                s = best_staging(self.ctx, self.machine, mapping, a, deep, {}, self.converted.get(a.tensor), inner=near)
                 if s is not None and (other is None or near is not None):
                     yield s
+
+    @cached_property
+    def converted(self) -> dict[str, ElementCost]:
+        """CONVERTED: of the tensors, each element."""
+        return {w.name: operand_cost(w, self.ctx.device.computes) for w in self.found.operands}
 
     @cached_property
     def staged(self) -> tuple[StagedOperand, ...]:
@@ -131,7 +140,7 @@ class FragmentPass(PassModel):
         """Rows of a block and of a warp, keys of an iteration, and stages."""
         high, key = self.first.extent(self.row), self.most[self.found.key]
         least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
-        stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
+        stages = (1, 2) if self.converted or any(s.asynchronous for s in self.staged) else (1,)
         found = [
             (high * r * g, high * r, max(least, n), s)
             for r in ROWS
@@ -159,8 +168,10 @@ class FragmentPass(PassModel):
         )
         fetch, read = self._reads(t, widths)
         once, each_turn = self._staged_bytes(t, widths)
+        asked_once, asked_each = self._staged_bytes(t, widths, self.converted)
         held_once, held_each = self._staged_bytes(t, self.widths(self.most))
-        issue = turns * (sum(n for _, n in made) + fetch + scalars + STEP)
+        first, each_copy = self._conversions(t, widths)
+        issue = turns * (sum(n for _, n in made) + fetch + scalars + each_copy + STEP) + first
         return ResourceUse(
             blocks=blocks,
             groups=groups,
@@ -169,13 +180,13 @@ class FragmentPass(PassModel):
             pipe=turns * sum(n * machine.instr_cycles(m.instr) for m, n in made) + SYNC * turns,
             issue=issue,
             staging=turns * (read * groups + each_turn) + once,
-            l2_bytes=blocks * (once + turns * each_turn) + parts + self.written(sizes),
+            l2_bytes=blocks * (asked_once + turns * asked_each) + parts + self.written(sizes),
             dram_bytes=parts + self.moved(sizes),
             bytes_in_flight=each_turn * np.maximum(1, t["stages"] - 1) + 1,
             rounds=2 + np.where(t["stages"] == 1, turns, 0) + more,
             launches=1 + (t["part"] > 0),
             second_launch_bytes=parts,
-            phase=turns * (fetch + scalars),  # a warp's own: scores, then exponentials, then the product
+            phase=turns * (fetch + scalars + each_copy) + first,  # a warp's own: scores, then exponentials, then the product
             run=wide,
         )
 
@@ -200,19 +211,38 @@ class FragmentPass(PassModel):
         elements = t["wi"] * self._whole
         return (elements + elements / (self._whole if c.inner == self.found.key else t["wi"]) * c.pad) * c.access.dtype.bytes
 
-    def _staged_bytes(self, t: Tiles, widths: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Of a block: bytes that are staged once, and in each iteration."""
+    def _staged_bytes(
+        self, t: Tiles, widths: Mapping[str, Any], converted: Mapping[str, ElementCost] = MappingProxyType({})
+    ) -> tuple[Any, Any]:
+        """Of a block: bytes that are staged once, and in each iteration; of what is `converted`, those that are read for it."""
         spans = {**widths, self.row: t["bi"], self.found.key: t["bt"]}
         once, each_turn = 0.0, 0.0
         for s in copies(self.staged):
             elements = s.access.footprint(spans)
             size = (elements + elements / spans[s.inner] * s.pad) * s.access.dtype.bytes
+            size = elements * converted[s.access.tensor].own if s.access.tensor in converted else size
             once, each_turn = (once + size, each_turn) if self.row in s.access.axes else (once, each_turn + size)
         return once, each_turn
 
+    def _conversions(self, t: Tiles, widths: Mapping[str, Any]) -> tuple[Any, Any]:
+        """CONVERTED, of a warp: instructions once, and in each iteration."""
+        machine, out = self.machine, {True: 0.0, False: 0.0}
+        for s, elements in self._converted_elements(t, widths):
+            operations = self.converted[s.access.tensor].operations * machine.lanes * machine.schedulers
+            each = (2 + s.calc) / s.vector + 1 / s.stored + operations / machine.operations(self.score_type.compute)
+            out[self.row in s.access.axes] += elements * each
+        return out[True], out[False]
+
+    def _converted_elements(self, t: Tiles, widths: Mapping[str, Any]) -> Iterator[tuple[StagedOperand, Any]]:
+        """CONVERTED: elements of a lane."""
+        spans = {**widths, self.row: t["bi"], self.found.key: t["bt"]}
+        for s in copies(self.staged):
+            if s.access.tensor in self.converted:
+                yield s, s.access.footprint(spans) / (t["bi"] // t["wi"] * self.machine.lanes)
+
     def _registers(self, t: Tiles) -> np.ndarray:
         """Of a lane: the result, running values, and scores of each product; beside these the sums and operands of one, or
-        the values and operands of one call of the product over the keys."""
+        the values and operands of one call of the product over the keys; and what is converted in the next iteration."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
         held = round_up(self.width, self.second.extent(self.feature))
         each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
@@ -226,7 +256,12 @@ class FragmentPass(PassModel):
         size = max(a.access.dtype.bytes for a in self.staged) / word * self._copies
         first = (count + 1) * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * deep * size
         second = t["wi"] * (count * scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
-        return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + SPARE)
+        ahead = sum(
+            n * self.converted[s.access.tensor].own / word * (t["stages"] > 1)
+            for s, n in self._converted_elements(t, self.widths(self.most))
+            if self.row not in s.access.axes
+        )
+        return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + ahead + SPARE)
 
     @cached_property
     def _copies(self) -> float:

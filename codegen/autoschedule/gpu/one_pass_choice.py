@@ -17,6 +17,7 @@ from ....dsl.support.fast_replace import replace
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
+from ..one_pass.find_pass import one_pass_of
 from ..rank import (
     RankedCandidates,
     Sizes,
@@ -35,6 +36,7 @@ from .one_pass import FragmentPass, fragment_pass
 
 # times: as long as launches apart, that a pass is predicted to take at most [estimate; test_alike_the_pass_is_taken]
 ALIKE = 1.03
+BEFORE = "operands before a pass"  # a pass beside launches that convert its operands, in a report
 
 
 def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | LanePass | None:
@@ -91,7 +93,8 @@ def chosen_launch(launch: str, found: list[RankedCandidates]) -> ChosenLaunch:
 
 def apart_launch(ctx: LoweringContext, computations: tuple[Computation, ...], at: Sizes) -> ChosenLaunch | None:
     """None where no candidate is made for the launch. `at`: the sizes that the pass is judged at."""
-    found = rank_candidates(ctx, computations, at=at)
+    ranked = rank_pass(ctx, computations) if one_pass_of(computations) is not None else None
+    found = [ranked] if ranked is not None else rank_candidates(ctx, computations, at=at)
     return chosen_launch(computations[-1].targets[0], found) if found else None
 
 
@@ -109,13 +112,18 @@ def apart_launches(
     return out
 
 
-def compared(ranked: RankedCandidates, launch: str, apart: Sequence[ChosenLaunch]) -> LaunchReport:
-    """CHOSEN: the pass, whole and in parts, beside the launches apart, the fastest first."""
+def compared(ranked: RankedCandidates, launch: str, apart: Iterable[Sequence[ChosenLaunch]]) -> LaunchReport:
+    """CHOSEN: the pass, whole and in parts, beside ways to have more launches, the fastest first."""
     part = ranked.tiles["part"].reshape(-1)
     some = {"one pass: 1 launch": part == 0, "one pass in parts of the keys: 2 launches": part > 0}
     halves = {name: replace(ranked, seconds=np.where(these, ranked.seconds, np.inf)) for name, these in some.items()}
     passes = {name: chosen_launch(launch, [r]) for name, r in halves.items() if np.isfinite(r.seconds[-1]).any()}
-    return side_by_side(passes, {f"apart: {len(apart)} launches": apart}, ALIKE)
+    return side_by_side(passes, {_named(launches): launches for launches in apart}, ALIKE)
+
+
+def _named(launches: Sequence[ChosenLaunch]) -> str:
+    before = any(x.candidate.nest.startswith("one pass") for x in launches)
+    return f"{BEFORE if before else 'apart'}: {len(launches)} launches"
 
 
 def side_by_side(

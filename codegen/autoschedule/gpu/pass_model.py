@@ -242,7 +242,9 @@ class PassModel:
 
     @cached_property
     def _inputs(self) -> tuple[AccessModel, ...]:
-        found = {a.tensor: a for w in self.found.every for a in AccessProblem.of(w, self.ctx.dtypes).reads}
+        found = {
+            a.tensor: a for w in (*self.found.operands, *self.found.every) for a in AccessProblem.of(w, self.ctx.dtypes).reads
+        }
         buffers = {b.name for b in self.ctx.buffers}
         return tuple(a for name, a in found.items() if name in buffers)
 

@@ -15,6 +15,7 @@ from ....dsl.index.expr import Expr
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
 from ...plan.computations import Computation, computation_extents, reads_in_terms_alone
+from ..instr_mappings import is_loaded
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class OnePass:
 
     scores      products with rows and keys           values     what is computed of them for each row and key
     sums        for each row, over the keys           products   with more indices than the rows
+    operands    elements of memory that are converted where they are staged, for a product
     """
 
     rows: tuple[str, ...]
@@ -33,6 +35,7 @@ class OnePass:
     values: tuple[Computation, ...]
     sums: tuple[Computation, ...]
     products: tuple[Computation, ...]
+    operands: tuple[Computation, ...] = ()
 
     def features(self, product: Computation) -> tuple[str, ...]:
         """The indices of a product beside the rows."""
@@ -59,6 +62,8 @@ class OnePass:
 
 def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     """None where the computations are something else."""
+    operands = tuple(w for w in computations if _is_operand(w, computations))
+    computations = tuple(w for w in computations if w not in operands)
     statistics = [w for w in computations if w.reduction is not None and w.reduction.kind in ("max", "min")]
     if len(statistics) != 1 or len(statistics[0].reduced) != 1 or not statistics[0].indices:
         return None
@@ -70,7 +75,7 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
     sums = tuple(w for w in over if set(w.indices) == set(rows))
     products = tuple(w for w in over if w not in sums)
-    found = OnePass(rows, key, (statistic,), scores, values, sums, products)
+    found = OnePass(rows, key, (statistic,), scores, values, sums, products, operands)
     finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
     if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
         return None
@@ -84,6 +89,14 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     # What does not follow the statistic has a loop of its own, which would compute the scores again.
     return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
+
+
+def _is_operand(w: Computation, computations: tuple[Computation, ...]) -> bool:
+    """Is it an element of memory, converted, that products alone read? Each of them has more indices."""
+    readers = [x for x in computations if not x.reads.isdisjoint(w.targets)]
+    made = {t for x in computations for t in x.targets}
+    alone = all(x.reduction is not None and {*w.indices} < {*x.all_indices} for x in readers)
+    return w.reduction is None and bool(readers) and alone and is_loaded(w.value) and w.reads.isdisjoint(made)
 
 
 def _is_read(w: Computation, computations: tuple[Computation, ...]) -> bool:

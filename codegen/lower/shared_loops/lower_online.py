@@ -86,16 +86,18 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
     """ONE_PASS: the computations before the nest that has the whole chain, those in it, and those after it."""
     index, below = tile.axes[0].index, tile.below.staged
     inside = {w.name for w in members(chain)}
+    alone = tile.level is not None and low.ctx.device.level(tile.level).siblings == "nothing"  # none waits for another
     for w in reversed(focus.computations):  # what they read of a tile is computed in it
         read = any(not x.reads.isdisjoint(w.targets) for x in focus.computations if x.name in inside)
-        if read and index in w.indices and not below.isdisjoint(w.targets):
+        here = index in w.indices or (alone and w.reduction is None)
+        if read and here and not below.isdisjoint(w.targets):
             inside.add(w.name)
     results = {t for w in members(chain) for t in w.targets}
     inside |= _of_the_tile(focus, index, inside, results)
     beside: list[Computation] = []
     for w in _beside(focus, index, results):
-        alone = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
-        if w.name not in inside and (alone or tile_splits_reduction(low.ctx.device, tile)):
+        open_ = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
+        if w.name not in inside and (open_ or tile_splits_reduction(low.ctx.device, tile)):
             beside.append(w)
     _check_running_only(low, focus, tile, chain, inside)
     parts: tuple[list[Computation], ...] = ([], [], [])

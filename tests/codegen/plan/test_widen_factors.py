@@ -5,6 +5,7 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.launches import context_of
 from andiron.codegen.autoschedule.one_pass.converted_operands import widen_operands
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import converted_factors
@@ -173,43 +174,48 @@ def test_an_author_names_the_instruction() -> None:
     assert check(kernel.op, [a, b], (kernel(a, b),)).ok
 
 
-@pytest.mark.parametrize("device", ["sm_80", "gfx90a", "gfx942", "gfx1100"])
-def test_operands_of_a_pass_are_converted_before(device: str) -> None:
-    """In launches of their own, and both products are computed by instructions of groups."""
+@pytest.mark.parametrize(("device", "rows", "launches"), [
+    ("sm_80", 512, 1), ("sm_80", 2048, 4), ("gfx90a", 2048, 4), ("gfx942", 2048, 1), ("gfx1100", 2048, 1),
+])  # fmt: skip
+def test_operands_of_a_pass_are_converted_before(device: str, rows: int, launches: int) -> None:
+    """In launches of their own where many blocks of rows read each key, else by the pass, where it stages them. Both products
+    are computed by instructions of groups."""
     module = loads("import std.ops.attention\n")
-    op = specialise(module.ops["attention_f8"], {"H": 32, "Q": 2048, "T": 2048, "D": 64})
+    op = specialise(module.ops["attention_f8"], {"H": 32, "Q": rows, "T": rows, "D": 64})
     made = compile_program(module, op, None, module.device(device))
-    assert len(made.program.launches) == 4
+    assert len(made.program.launches) == launches
     instrs = [x for x in made.schedule.splitlines() if "compute with" in x and "cp_async" not in x]
     assert len(instrs) == 2
     assert "move s.right1 ->" in made.schedule
+    assert ("keep s.right1 in global" in made.schedule) == (launches > 1)
 
 
-@pytest.mark.parametrize(("rows", "converted"), [(1, False), (63, False), (64, True)])
+@pytest.mark.parametrize(("rows", "where"), [(1, ""), (16, "by the pass"), (64, "by the pass"), (4096, "before")])
 @pytest.mark.parametrize("keys", ["f8e4m3", "i8"])
-def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, converted: bool) -> None:
+def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, where: str) -> None:
     """As where a model decodes with keys of 8 bits: they are read once, and nothing as wide as f16 is written."""
     module = loads(attention("f16", keys, keys))
     op = specialise(module.ops["f"], {"H": 32, "Q": rows, "T": 8192, "D": 128})
     made = compile_program(module, op, None, module.device("sm_80"))
-    assert ("keep s.right1 in global" in made.schedule) == converted
-    assert any(x.dtype is TYPES["f16"] for x in made.program.buffers if x.kind == "workspace") == converted
+    assert ("move s.right1 ->" in made.schedule) == bool(where)
+    assert ("keep s.right1 in global" in made.schedule) == (where == "before")
+    assert any(x.dtype is TYPES["f16"] for x in made.program.buffers if x.kind == "workspace") == (where == "before")
 
 
 def test_keys_of_few_features_are_converted() -> None:
     """How many features a row has does not matter: probabilities meet as many, but are computed."""
     op = specialise(loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"], {"H": 4, "Q": 512, "T": 512, "D": 16})
-    assert widen_operands(op, loads("").device("sm_80"))[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
+    assert widen_operands(op, loads("").device("sm_80"), context_of)[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
 
 
 def test_operands_of_each_product() -> None:
     """sm_89 multiplies f8: of keys of f8 nothing is converted, and values are for the f16 of the probabilities."""
     module, device = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")), loads("").device("sm_89")
-    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
+    assert widen_operands(module.ops["f"], device, context_of)[1] == {"o.left1", "o.right1"}
     module = loads(attention("f16", "f16", "f8e4m3"))
-    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
+    assert widen_operands(module.ops["f"], device, context_of)[1] == {"o.left1", "o.right1"}
     module = loads(attention("f8e4m3", "f8e4m3", "f16"))
-    assert widen_operands(module.ops["f"], device) == (module.ops["f"], frozenset())
+    assert widen_operands(module.ops["f"], device, context_of) == (module.ops["f"], frozenset())
 
 
 @pytest.mark.parametrize(
