@@ -104,6 +104,10 @@ class Op:
         """What functions keep of it, see `memoised`."""
         return {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process has its own `memos`."""
+        return {name: x for name, x in self.__dict__.items() if name != "memos"}
+
     def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Computes the derived sizes.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import andiron
 import numpy as np
 import pytest
@@ -206,6 +208,15 @@ def test_keys_of_few_features_are_converted() -> None:
     """How many features a row has does not matter: probabilities meet as many, but are computed."""
     op = specialise(loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"], {"H": 4, "Q": 512, "T": 512, "D": 16})
     assert widen_operands(op, loads("").device("sm_80"), context_of)[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
+
+
+def test_what_is_known_of_an_op_stays_in_its_process() -> None:
+    op = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"]
+    widen_operands(op, loads("").device("sm_80"), context_of)
+    assert op.memos
+    again = pickle.loads(pickle.dumps(op))
+    assert again == op
+    assert not again.memos
 
 
 def test_operands_of_each_product() -> None:
