@@ -1,5 +1,5 @@
-"""Random attentions whose scores are of one to three products, by the compiler's own pass (a slow one, too):
-right, each point once, and fed back the same.
+"""Random attentions whose scores are of one to three products, of operands of any types, by the compiler's own pass (a slow
+one, too): right, each point once, and fed back the same.
 
 `FUZZ=1000 pytest -n 2 tests/codegen/autoschedule/one_pass/test_random_sums.py` looks further.
 """
@@ -67,7 +67,8 @@ def random_attention(rng: Random) -> str:
     if rng.random() < 0.3:
         outputs.append("y: f32[H, Q]")
         body.append("y[h, i] = m[h, i] + log(l[h, i])")
-    ins = ", ".join(f"{n}: {dtype}[{shape}]" for n, shape in inputs.items())
+    narrow = (dtype, "bf16", "f16", "f8e4m3", "f8e5m2", "i8") if dtype != "f32" and rng.random() < 0.5 else (dtype,)
+    ins = ", ".join(f"{n}: {rng.choice(narrow)}[{shape}]" for n, shape in inputs.items())
     head = f"op f[{', '.join(dims)}]({ins}) -> ({', '.join(outputs)}){' where Q <= T' if where else ''}:"
     return "\n".join((head, *(f"    {x}" for x in body))) + "\n"
 
