@@ -19,6 +19,7 @@ from andiron.runtime.machine_code.replay import replay
 from andiron.runtime.machine_code.sm_figures import LANES, SmFigures, Work
 
 LONGEST_WALK = 2_000_000  # instructions: a loop whose end is not seen does not go on for ever
+MOST_ISSUED = 300_000  # instructions: of a replay; enough for eight counted iterations of a step of 1,100 by 16 warps
 REPLAYED = 8  # turns of a loop that are replayed; the others take as long as a turn of the steady state
 _FIRST = {f"SR_{name}.{axis}": 0 for name in ("CTAID", "TID") for axis in "XYZ"}  # thread 0 of block 0
 
@@ -57,10 +58,10 @@ def block_time(code: Sequence[Instruction], threads: int, resident: Sequence[int
     slowest: dict[int, float] = {}
     last = Instruction(0, "", "BAR.SYNC", "")  # the next block starts when all warps have ended
     for blocks in resident:
-        found = replay([*short, last], works([*short, last], figures), warps, blocks, figures)
+        found = replay([*short, last], works([*short, last], figures), warps, blocks, figures, MOST_ISSUED)
         cycles[blocks], slowest[blocks] = found.cycles, found.slowest
         if cut:
-            found = replay(body, works(body, figures), warps, blocks, figures)
+            found = replay(body, works(body, figures), warps, blocks, figures, MOST_ISSUED)
             cycles[blocks] += cut * found.cycles
             slowest[blocks] += cut * found.slowest
     most = max(cycles)

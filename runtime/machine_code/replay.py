@@ -81,8 +81,10 @@ class _Warp:
 class _Sm:
     """The state of an SM: its warps, how long its pipes are taken, and what was counted."""
 
-    def __init__(self, path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures) -> None:
-        self.path, self.works, self.figures = path, works, figures
+    def __init__(
+        self, path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures, most: int
+    ) -> None:
+        self.path, self.works, self.figures, self.most = path, works, figures, most
         n = figures.schedulers
         # Blocks start apart, as they do when the blocks before them have ended.
         apart = max(pipe_cycles(works, warps * blocks, n).values(), default=0) / blocks
@@ -104,7 +106,7 @@ class _Sm:
             self._await(warp)
 
     def run(self) -> Replay:
-        possible = MOST_ISSUED // (len(self.path) * len(self.warps))
+        possible = self.most // (len(self.path) * len(self.warps))
         total = max(2, min(WARM_UP + COUNTED, possible))
         warm_up = total * WARM_UP // (WARM_UP + COUNTED) or 1
         every = range(len(self.of))
@@ -225,9 +227,12 @@ class _Sm:
         return max(since, until)
 
 
-def replay(path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures) -> Replay:
-    """The steady state of `blocks` blocks of so many warps on one SM, all of which execute `path` again and again."""
-    return _Sm(path, works, warps, blocks, figures).run()
+def replay(
+    path: Sequence[Instruction], works: Sequence[Work], warps: int, blocks: int, figures: SmFigures, most: int = MOST_ISSUED
+) -> Replay:
+    """The steady state of `blocks` blocks of so many warps on one SM, all of which execute `path` again and again. `most`: the
+    instructions of all iterations together. Of two or three iterations, cycles are off by some hundredths."""
+    return _Sm(path, works, warps, blocks, figures, most).run()
 
 
 def pipe_cycles(works: Sequence[Work], warps: int, schedulers: int) -> dict[str, float]:
