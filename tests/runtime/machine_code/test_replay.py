@@ -52,11 +52,10 @@ def test_warps_of_a_scheduler_with_more_of_them_take_longer():
 
 
 def test_a_long_step_takes_no_less_than_its_pipe():
-    """1,000 FFMA of four warps of a scheduler. Of three iterations, warps of some blocks are ahead of what is counted."""
+    """1,000 FFMA of four warps of a scheduler. By default too few iterations are counted: some warps are ahead of these."""
     path = parse_sass(sass_text("LDG.E.128 R60\n" * 2 + "BAR.SYNC 0x0\n" + "FFMA R1\n" * 1000))["kernel"]
     works = [w for i in path if (w := FIGURES.work(i))]
     assert replay(path, works, 4, 4, FIGURES, most=300_000).cycles == pytest.approx(1000 * 2 * 4, rel=0.005)
-    assert replay(path, works, 4, 4, FIGURES, most=60_000).cycles < 0.95 * 1000 * 2 * 4  # why benchmarks take more
 
 
 def test_pipes_work_side_by_side():
