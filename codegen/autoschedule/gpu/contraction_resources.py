@@ -29,8 +29,8 @@ STALL = 20
 # row and a column [measured: triton-2026-11; test_registers_of_addresses_that_are_computed_at_length]
 KEPT = 2
 STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate; test_first_candidates]
-# instructions: of a warp for slots whose number is no power of two, two remainders an iteration [measured:
-# register-pipelines-2026-11; test_first_candidates]
+# instructions: of a warp for slots whose number is no power of two, two remainders an iteration. Counters are fewer, which
+# would change one choice of 84 [measured: register-pipelines-2026-11; test_first_candidates]
 REMAINDERS = 20
 
 

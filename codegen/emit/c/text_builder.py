@@ -211,6 +211,14 @@ class SourceText:
         self.scopes[depth].values[_meaning(v, e)] = v
         self.declare(declared(self._named[v]), depth)
 
+    def name_again(self, v: Var, name: str) -> None:
+        """`v` is what an outer scope has a name for, until the innermost enclosing block closes."""
+        depth = self.begin(self.scopes[-1].tag)
+        again = v in self._named
+        self._depth[v], self._named[v] = depth, name
+        if again:
+            self.index.renamed()
+
     # ------------------------------------------------------------ pointers
 
     def pointer(

@@ -36,6 +36,7 @@ from ..instr_operands import element_coords
 from ..lane_analysis import LaneRegister
 from ..load_store import load
 from ..statements import StatementPrinter
+from .counters import Counter, counted_by, has_counters, with_counters
 from .instr_wrapper import RegisterOperand, register_operand
 from .int32_index import GpuIndex
 from .register_arrays import RegisterArray, over_words, without_clearing
@@ -185,6 +186,7 @@ class GpuBody(StatementPrinter):
         self.word_loops: dict[Var, int] = {}  # loops over parts of words, see `register_arrays`
         self._over_words: set[Var] = set()
         self._cleared: set[str] = set()  # arrays that are declared as zeros
+        self._counters: dict[Var, list[Counter]] = {}  # of loops that are being printed
 
     # ------------------------------------------------------------ loops over registers
 
@@ -197,7 +199,31 @@ class GpuBody(StatementPrinter):
             if words is not None:
                 self._over_words.add(words.var)
                 s = words
+        ctx, body = self.ctx, self.ctx.text.body
+        mark = len(body)
+        if s.var not in ctx.lanes.unrolled and has_counters(s, self._instrs, ctx.program.device.levels[-1].name):
+            self._counters[s.var] = []
         super()._for(s)
+        if counters := self._counters.pop(s.var, None):
+            body[mark:] = with_counters(ctx, body[mark:], s, counters)
+
+    def _let(self, s: Let) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        e = ctx.substitute(s.value)
+        if (found := counted_by(ctx, self._counters, e)) is None:
+            return super()._let(s)
+        loop, end = found
+        ctx.known.values.pop(s.var, None)
+        counters = self._counters[loop]
+        counter = next((c for c in counters if c.value == e), None)
+        if counter is None:
+            name = text.fresh(s.var.name, text.depth(as_expr(loop)) - 1)
+            counters.append(counter := Counter(name, ctx.int_type(s.var, e), e, end))
+        for around in ctx.loops:
+            if not around.names.isdisjoint(e.variables()):
+                around.names.add(s.var)
+        text.name_again(s.var, counter.name)
+        return None
 
     def _one_by_one(self, s: For, trips: int) -> ExprStatement | None:
         """ONE_BY_ONE: the loop as a call; None if it does anything else."""
