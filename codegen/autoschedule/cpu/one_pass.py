@@ -81,7 +81,8 @@ class Pass:
 
     @property
     def features(self) -> tuple[Expr, ...]:
-        return tuple(self.found.extents[i] for i in self.found.all_features)
+        """In the order of their names: that of conditions in the text."""
+        return tuple(sorted([self.found.extents[i] for i in self.found.all_features], key=str))
 
     def conditions(self, features: int) -> tuple[syntax.SizeCondition, ...]:
         """What open sizes must be for it to pay, where none of the features is more than so many."""

@@ -15,6 +15,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
+from andiron.dsl.syntax import Name
 
 from ....support.rotation import rotated
 
@@ -236,3 +237,11 @@ def test_sizes_that_are_known_decide() -> None:
     assert [x and x.name for x in found] == ["attention_f32_auto_128", None]
     known = specialise(op, {"D": 64, "H": 8})
     assert [w.op for x in default_schedules(known, device) if x is not None for w in x.where] == [">=", ">=", "=="]
+
+
+def test_conditions_on_features_stand_in_the_order_of_their_names() -> None:
+    """In that of a set, the text of one op would be another one in each process."""
+    module = loads("import std.ops.attention\n")
+    first = next(default_schedules(bind_params(module.ops["latent_attention"]), module.device("cpu:avx2")))
+    assert first is not None
+    assert [w.left.id for w in first.where if isinstance(w.left, Name)][:3] == ["D", "E", "R"]
