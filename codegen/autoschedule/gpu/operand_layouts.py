@@ -22,7 +22,7 @@ from ...analysis.bank_conflicts import access_cycles
 from ...ir.limits import WIDEST_ACCESS
 from ...lower.copies.turned_copy import MOST
 from ...lower.leaves.fragment_fit import fragment_values, same_fragment
-from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
+from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map, own_fragment
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
 from ...plan.derived_names import StagedCopy
@@ -352,6 +352,9 @@ def _loaders(
     wanted = fragment_map(mapping.match, operand.name)
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
+        filled = own_fragment(i, i.statement.target)
+        if (filled.lanes, filled.registers) != (wanted.lanes, wanted.registers):
+            continue
         fits = [m for m in all_matches(i, copy) if same_fragment(wanted, fragment_map(m, i.statement.target))]
         fitting += [max(fits, key=lambda m: m.score)] if fits else []
     return fitting

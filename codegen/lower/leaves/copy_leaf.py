@@ -23,7 +23,7 @@ from ..spec import Focus
 from .check_instr import UnusableInstr, leave_out
 from .fragment_fit import index_in_turn, same_fragment
 from .instr_leaf import strip_mask
-from .match_instr import InstrMatch, all_matches, fragment_map
+from .match_instr import InstrMatch, all_matches, fragment_map, own_fragment
 from .scalar_leaf import scalar_leaf
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def _fitting(
     inside = computation if computation.domain else strip_mask(computation)[0]
     indices = frozenset([i for i, _, _ in leaf.fragment.maps])
     for instr in known:
+        own = own_fragment(instr, instr.statement.target)
+        if own.lanes != leaf.fragment.lanes or own.registers < leaf.fragment.registers:
+            continue
         for m in all_matches(instr, inside, indices):
             filled = fragment_map(m, instr.statement.target)
             if same_fragment(leaf.fragment, filled):

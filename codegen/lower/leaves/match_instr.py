@@ -270,10 +270,7 @@ class FragmentMap:
 
 def fragment_map(m: InstrMatch, operand: str) -> FragmentMap:
     """The fragment of a register operand, in terms of the work's indices: of all calls of an order, one after another."""
-    key = "fragment", operand
-    if key not in m.instr.found:
-        m.instr.found[key] = _own(m.instr, operand)
-    own, index = m.instr.found[key], dict(m.index)
+    own, index = own_fragment(m.instr, operand), dict(m.index)
     f = FragmentMap(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
     return f if m.order is None else in_order(f, m.order)
 
@@ -295,8 +292,15 @@ def in_order(f: FragmentMap, order: TermOrder) -> FragmentMap:
     return FragmentMap(maps, f.lane, f.lanes, r, f.registers * calls)
 
 
+def own_fragment(instr: Instr, operand: str) -> FragmentMap:
+    """The same in terms of the instruction's own indices: of each of its matches the lanes and registers."""
+    key = "fragment", operand
+    if key not in instr.found:
+        instr.found[key] = _own(instr, operand)
+    return instr.found[key]
+
+
 def _own(instr: Instr, operand: str) -> FragmentMap:
-    """The same in terms of the instruction's own indices."""
     op, s = instr.operand(operand), instr.statement
     if operand == s.target:
         axes = list(s.indices)
