@@ -25,7 +25,7 @@ from functools import reduce
 from typing import Any, Union
 from weakref import ref
 
-from ..support.cached import cached_property
+from ..support.cached import cached_value
 from ..support.weak_table import WeakTable
 from . import intervals
 from .intervals import Interval
@@ -79,11 +79,11 @@ def _none() -> None:
 class _Node:
     """Immutable; what is asked of it is computed once."""
 
-    @cached_property
+    @cached_value
     def _key(self) -> tuple:
         raise NotImplementedError
 
-    @cached_property
+    @cached_value
     def memos(self) -> dict[Callable[..., Any], Any]:
         """What functions keep of it, see `memoised`."""
         return {}
@@ -141,7 +141,7 @@ class Fn(_Node):
         self.kind, self.args = key
         return _only(key, self)
 
-    @cached_property
+    @cached_value
     def _key(self) -> tuple:
         return 1, self.kind, tuple([a._key for a in self.args])
 
@@ -158,19 +158,19 @@ class Fn(_Node):
         """All variables of the arguments."""
         return self._variables
 
-    @cached_property
+    @cached_value
     def _variables(self) -> frozenset[Var]:
         first, *others = [mine for a in self.args if (mine := a._variables)]
         return first.union(*others) if others else first
 
-    @cached_property
+    @cached_value
     def remainders(self) -> tuple[Fn, ...]:
         """Factors of a product that are remainders by expressions; of such a remainder itself."""
         if self.kind == "mul":
             return tuple([f for a in self.args if type(m := a.terms[0][0]) is Fn for f in m.remainders])
         return (self,) if self.kind == "mod" and self.args[1].terms else ()
 
-    @cached_property
+    @cached_value
     def interval(self) -> Interval:
         square = self.kind == "mul" and self.args[0] == self.args[1]
         return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
@@ -224,7 +224,7 @@ class Expr(_Arithmetic, _Node):
 
     __rmul__ = __mul__
 
-    @cached_property
+    @cached_value
     def _key(self) -> tuple:
         return tuple([(a._key, c) for a, c in self.terms]), self.const
 
@@ -247,7 +247,7 @@ class Expr(_Arithmetic, _Node):
         """The variable or the function that the expression is, without a factor or another term; else None."""
         return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and not self.const else None
 
-    @cached_property
+    @cached_value
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
         return intervals.linear(self.terms, self.const)
@@ -269,7 +269,7 @@ class Expr(_Arithmetic, _Node):
         """All variables, those inside atoms too."""
         return self._variables
 
-    @cached_property
+    @cached_value
     def _variables(self) -> frozenset[Var]:
         terms = self.terms
         if len(terms) == 1 and type(terms[0][0]) is Fn:
