@@ -222,7 +222,7 @@ def copied(v: Value) -> Value:
 
 def loads(v: Value) -> tuple[Load, ...]:
     """The loads in the value, from the left."""
-    return v.loads
+    return (v,) if type(v) is Load and v.otherwise is None else v.loads  # which it need not keep: it would keep itself
 
 
 _CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}

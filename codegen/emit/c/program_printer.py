@@ -31,9 +31,13 @@ class ProgramPrinter:
             self.names.fresh(name)
         self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
         self.size = {v.name: self.names.fresh(v.name) for v in program.call_sizes}
-        self.host = IndexPrinter(self.size_name, self.need)
         self.head = [printable(x) for x in program.head.strip("\n").splitlines()]
         self.bodies: list[tuple[str, list[PrintedLine]]] = []
+
+    @property
+    def host(self) -> IndexPrinter:
+        """Prints what the host's code computes. It is not kept: it and the printer would keep each other."""
+        return IndexPrinter(self.size_name, self.need)
 
     def size_name(self, v: Var) -> str:
         """What the host's code calls a size."""

@@ -41,6 +41,25 @@ def test_a_result_that_contains_its_object_is_freed_with_it():
     assert gone() is None
 
 
+def test_a_result_of_its_object_alone_is_freed_without_the_collector():
+    """Kept as it is, the tuple and the object would keep each other until the collector comes, thousands in a compilation."""
+    load = Load("X", (), TYPES["f32"])
+    e = Var("i", 0, 7) - 3
+    gc.collect()
+    gc.disable()
+    try:
+        assert conjuncts(e) == conjuncts(e) == (e,)
+        gone = weakref.ref(e)
+        del e
+        assert gone() is None
+        assert loads(load) == (load,)
+        gone = weakref.ref(load)
+        del load
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_equal_objects_have_their_own_results():
     """Equal objects may differ in type: 1 == 1.0."""
     memo: IdentityMemo[list, type] = IdentityMemo()
