@@ -178,6 +178,7 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
 
 
 def _few_of(op: Op, suffix: str, n: syntax.Name, lanes: int) -> Iterator[syntax.ScheduleDecl]:
+    """FEW, of one of the sizes."""
     for how, comparison, number in (("one", "==", 1), ("two", "==", 2), ("few", "<=", FEW_COLUMNS)):
         yield _auto(op, f"{suffix}_{how}", syntax.SizeCondition(n, comparison, syntax.Num(number)))
     if lanes > FEW_COLUMNS:
