@@ -1,15 +1,13 @@
 """`@memoised`: a function of one object, whose result is kept with the object and freed with it.
 
 A weak table beside the objects would keep them for ever: most results contain the object that they are of.
-
-ALONE: a tuple of nothing but the object would hold it until the collector comes. What is kept is that it is this tuple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -22,16 +20,10 @@ def memoised(function: Callable[[M], R]) -> Callable[[M], R]:
     def remembered(x: M) -> R:
         memos = x.memos  # type: ignore[attr-defined]
         if function in memos:
-            found = memos[function]
-        else:
-            result = function(x)
-            found = memos.setdefault(function, _ALONE if result == (x,) else result)  # of two threads the first counts
-        return (x,) if found is _ALONE else found  # type: ignore[return-value]
+            return memos[function]
+        return memos.setdefault(function, function(x))  # of two threads the first counts
 
     return remembered
-
-
-_ALONE: Any = object()
 
 
 class IdentityMemo(Generic[M, R]):
