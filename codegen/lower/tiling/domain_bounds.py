@@ -6,7 +6,8 @@
 UNION       bounds are those of all rows that the loop visits, and of all computations in it.
 UNIFORM     units that may wait for each other have the same bounds: those of all of their rows.
 SKIPPABLE   what else is in the loop is computed for the reductions in it alone.
-LINEAR      bounds follow from conditions that are linear in the indices. Others are left to the elements' guards.
+LINEAR      bounds follow from conditions on sums of indices and of their quotients by numbers. Others are left to the elements'
+            guards.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ....dsl.index.eliminate import without
-from ....dsl.index.expr import Expr, Var, as_expr, ceildiv, maximum, minimum
+from ....dsl.index.eliminate import linear_in, parts_of, without
+from ....dsl.index.expr import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum
 from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
 from ..spec import ZERO, Focus, Range
@@ -64,9 +65,11 @@ def _of_computation(ctx: LoweringContext, focus: Focus, w: Computation, index: s
         return UNBOUNDED
     least, most = ends
     for c in w.domain:
-        k = c.coefficient(Var(index))
-        rest = c - as_expr(Var(index)) * k
-        greatest = _greatest(ctx, focus, rest) if k and not _within(rest, index) else None
+        linear = linear_in(c, index)
+        if linear is None:
+            continue
+        k, rest = parts_of(linear, index)
+        greatest = _greatest(ctx, focus, rest)
         if greatest is None:
             continue
         if k < 0:
@@ -74,10 +77,6 @@ def _of_computation(ctx: LoweringContext, focus: Focus, w: Computation, index: s
         else:
             starts.append(-((greatest + most * k) // k))
     return Bounds(maximum(*starts) if starts else None, minimum(*stops) if stops else None)
-
-
-def _within(e: Expr, index: str) -> bool:
-    return any(v.name == index for v in e.variables())
 
 
 def _ends(ctx: LoweringContext, r: Range) -> tuple[Expr, Expr] | None:
@@ -104,15 +103,31 @@ def _greatest(ctx: LoweringContext, focus: Focus, e: Expr) -> Expr | None:
     out = as_expr(e.const)
     for atom, c in e.terms:
         part = Expr(((atom, c),))
-        if indices.isdisjoint(v.name for v in part.variables()):
-            out = out + part
-            continue
-        r = focus.ranges.get(atom.name) if isinstance(atom, Var) else None
-        ends = _ends(ctx, r) if r is not None and not r.strided_runs else None
-        if r is None or ends is None:
-            return None
-        out = out + (ends[1] + r.size - 1 if c > 0 else ends[0]) * c
+        if not indices.isdisjoint(v.name for v in part.variables()):
+            end = _end_of_index(ctx, focus, atom, c > 0) if isinstance(atom, Var) else _end_of_quotient(ctx, focus, atom, c > 0)
+            if end is None:
+                return None
+            part = end * c
+        out = out + part
     return out
+
+
+def _end_of_index(ctx: LoweringContext, focus: Focus, index: Var, most: bool) -> Expr | None:
+    """The greatest value of an index in focus, or the least."""
+    r = focus.ranges.get(index.name)
+    ends = _ends(ctx, r) if r is not None and not r.strided_runs else None
+    if r is None or ends is None:
+        return None
+    return ends[1] + r.size - 1 if most else ends[0]
+
+
+def _end_of_quotient(ctx: LoweringContext, focus: Focus, f: Fn, most: bool) -> Expr | None:
+    """The same of a quotient by a number; None also of other functions."""
+    if f.kind != "div" or f.args[1].constant is None or f.args[1].const < 1:
+        return None
+    of, by = f.args
+    end = _greatest(ctx, focus, of if most else -of)
+    return None if end is None else (end if most else -end) // by
 
 
 def has_terms(w: Computation, domain: tuple[Expr, ...], over: Collection[str]) -> tuple[Expr, ...] | None:

@@ -30,6 +30,10 @@ MASKED = formula("W[i] + (sum(j) where(i >= j and j > -1, X[j], 0))", running)
 WRITTEN = formula("W[i] + (sum(j) where(j > i, 0, X[j]))", running)
 WINDOWS = formula("W[i] + (sum(j where j / 4 == i / 4) X[j])",
     lambda i, j, x, w: w + np.where(j // 4 == i // 4, x, 0).sum(1))  # fmt: skip
+SHIFTED = formula("W[i] + (sum(j where (j + 3) / 5 <= (2*i - 1) / 4 + 1, -3*((j - i) / 2) < 20) X[j])",
+    lambda i, j, x, w: w + (x * ((j + 3) // 5 <= (2 * i - 1) // 4 + 1) * (-3 * ((j - i) // 2) < 20)).sum(1))  # fmt: skip
+REMAINDERS = formula("W[i] + (sum(j where j % 4 == i % 4) X[j])",
+    lambda i, j, x, w: w + np.where(j % 4 == i % 4, x, 0).sum(1))  # fmt: skip
 TRIANGLE = Formula(
     "op f[M, N, K](L: f32[M, N], B: f32[N, K]) -> (C: f32[M, K]):\n    C[i, k] = sum(j where j <= i) L[i, j] * B[j, k]\n",
     lambda a, b: np.tril(a) @ b,
@@ -52,7 +56,11 @@ CASES = {
     "parts for another launch": (RUNNING, "tile j: 16 -> block by workspace / auto", "sm_80"),
     "at the leaf": (BAND, "tile i: 8 -> core / keep Y in register / tile i: 1 -> lane", "cpu:avx2"),
     "by an instruction": (TRIANGLE, "tile i: 6, k: 16 / keep C in register / tile j: 4 / compute with fma", "cpu:avx2"),
-    "not linear": (WINDOWS, CPU, "cpu:avx2"),
+    "quotients": (WINDOWS, CPU, "cpu:avx2"),
+    "quotients in a block": (WINDOWS, GPU, "sm_80"),
+    "quotients of sums": (SHIFTED, GPU, "sm_80"),
+    "quotients of sums in parts": (SHIFTED, PARTS, "sm_80"),
+    "not linear": (REMAINDERS, CPU, "cpu:avx2"),
 }
 
 
@@ -79,6 +87,13 @@ LINES = "tile i: 8 / keep Y in register / tile j: 4"
 def test_a_loop_ends_with_the_domain(same):
     """A mask that is the neutral value says it, too."""
     assert bounds(same, LINES, "cpu:generic") == ("0", "2*i1 + 2")
+
+
+def test_a_loop_over_quotients_ends_with_them():
+    """Blocks of rows and of terms, as in an attention of documents of one length."""
+    assert bounds(WINDOWS, LINES, "cpu:generic") == ("2*i1", "2*i1 + 2")
+    assert bounds(WINDOWS, GPU, "sm_80") == ("8*block", "8*block + 8")
+    assert bounds(REMAINDERS, LINES, "cpu:generic") == ("0", "64")
 
 
 @pytest.mark.parametrize("term", ["where(j <= i, W[i], 0) * X[j]", "where(j <= i, X[j], 1)", "where(j != i, X[j], 0)"])
