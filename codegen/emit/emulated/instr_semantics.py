@@ -7,6 +7,8 @@ is, with `total` in f64,
     total[m, n] = 0;  total[m, n] += f32(A[m, k]) * f32(B[k, n]) for each k, m, n;  C[m, n] = C[m, n] + total[m, n]
 
 The reduced indices are the outer loops: inner loops have no chain of sums, so compilers vectorize them.
+
+BYTES  a copy that fills with zeros what it does not read moves bytes: storing an f8 would make an infinity the largest number.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from ..lane_analysis import LaneInfo
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 _TOTAL = "total"
+_BYTE = TYPES["u8"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,17 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
         raise InternalError(f"the instruction {instr.name} is a {s.reduction.kind}")
     copies = isinstance(s.value, Load) and s.reduction is None and not instr.accumulate
     outer = device.memories[0].name, device.levels[0].name
-    arrays = tuple(
-        Buffer.row_major(o.name, o.dtype if copies else o.dtype.compute, "workspace", *outer, o.shape) for o in instr.operands
-    )
     target = instr.operand(s.target)
+    moved = _moved_bytes(s.value, target.dtype) if s.reduction is None and not instr.accumulate else None
+
+    def held(o: Operand) -> DType:
+        if copies:
+            return o.dtype
+        return _BYTE if moved is not None and o.dtype == target.dtype else o.dtype.compute
+
+    arrays = tuple(Buffer.row_major(o.name, held(o), "workspace", *outer, o.shape) for o in instr.operands)
     at = tuple(as_expr(Var(i)) for i in s.indices)
-    value = s.value if copies else transform(s.value, _computed)
+    value = s.value if copies else moved or transform(s.value, _computed)
     if s.reduction is None and not instr.accumulate:
         return InstrOp(arrays, None, _nest(s, s.indices, Store(target.name, at, value)))
     kind, src = s.reduction.kind if s.reduction else "sum", s.value.dtype
@@ -69,6 +77,22 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
         sofar = _combined(kind, _cast(before, wide), sofar)
     body += _nest(s, s.indices, Store(target.name, at, _cast(sofar, target.dtype)))
     return InstrOp(arrays, total, body)
+
+
+def _moved_bytes(v: Value, dtype: DType) -> Value | None:
+    """BYTES: the value that is stored as the type, of bytes; None where it is no choice between an element of an f8 and 0."""
+    if not (isinstance(v, Apply) and v.fn == "where" and dtype.kind == "float" and dtype.bytes == 1):
+        return None
+    condition, element, zero = v.args[0], *map(_without_casts, v.args[1:])
+    if not (isinstance(element, Load) and element.dtype == dtype and isinstance(zero, Const) and zero.value == 0):
+        return None
+    return Apply("where", (transform(condition, _computed), replace(element, dtype=_BYTE), Const(0, _BYTE)), _BYTE)
+
+
+def _without_casts(v: Value) -> Value:
+    while isinstance(v, Cast):
+        v = v.arg
+    return v
 
 
 def _computed(v: Value) -> Value | None:
@@ -220,13 +244,13 @@ class OpText:
     def loaded(self, text: str, operand: Operand) -> str:
         """A stored element in the form of an array's elements."""
         dtype = self.op.array(operand).dtype
-        if dtype == operand.dtype:
+        if dtype in (operand.dtype, _BYTE):
             return text
         return self.body.values.from_storage(text, False, operand.dtype, False).text
 
     def stored(self, text: str, operand: Operand) -> str:
         dtype = self.op.array(operand).dtype
-        if dtype == operand.dtype:
+        if dtype in (operand.dtype, _BYTE):
             return text
         return self.body.values.to_storage(CExpr(text, dtype), operand.dtype, False).text
 

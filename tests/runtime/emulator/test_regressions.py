@@ -16,6 +16,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
+from andiron.dsl.types import TYPES
 from andiron.runtime.emulator.run_program import emulate
 
 ROW = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) A[i, j]\n"
@@ -189,3 +190,20 @@ def test_the_observer_knows_any_number_of_tensors() -> None:
     text = f"op f[N]({inputs}) -> (y: f32[N]):\n    y[i] = {' + '.join(f'{n}[i]' for n in names)}\n"
     out = andiron.compile(text, target="emulate:sm_80")(*(np.full(5, i, np.float32) for i in range(40)))
     np.testing.assert_array_equal(out, np.full(5, 780, np.float32))
+
+
+@pytest.mark.parametrize("columns", [64, 61])
+def test_asynchronous_copies_move_the_bytes_of_f8(columns: int) -> None:
+    """Infinities stay infinite, though stores of f8 saturate; beyond the end there are zeros."""
+    text = """op f[M, K](A: f8e5m2[M, K]) -> (C: f32[M, K]):
+    C[m, k] = f32(A[m, k]) + 0.0
+schedule s for f:
+    tile m: 16, k: 64 -> block
+    move A -> shared with cp_async
+    tile m: 1, k: 8 -> thread
+    compute
+"""
+    a = np.ones((16, columns), np.float32)
+    a[:, :3] = np.inf, -np.inf, np.nan
+    c = andiron.compile(text, target="emulate:sm_80")(a.astype(TYPES["f8e5m2"].numpy))
+    np.testing.assert_array_equal(c, a)
