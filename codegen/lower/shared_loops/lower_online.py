@@ -86,10 +86,9 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
     """ONE_PASS: the computations before the nest that has the whole chain, those in it, and those after it."""
     index, below = tile.axes[0].index, tile.below.staged
     inside = {w.name for w in members(chain)}
-    alone = tile.level is not None and low.ctx.device.level(tile.level).siblings == "nothing"  # none waits for another
-    for w in reversed(focus.computations):  # what they read of a tile is computed in it
+    for w in reversed(focus.computations):  # what they read of a tile is computed in it, and so is what lines below keep
         read = any(not x.reads.isdisjoint(w.targets) for x in focus.computations if x.name in inside)
-        here = index in w.indices or (alone and w.reduction is None)
+        here = index in w.indices or w.reduction is None
         if read and here and not below.isdisjoint(w.targets):
             inside.add(w.name)
     results = {t for w in members(chain) for t in w.targets}

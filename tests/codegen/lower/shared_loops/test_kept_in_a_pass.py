@@ -1,0 +1,41 @@
+"""What has no key and is kept below an online tile is computed in each tile, as the lines say."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.dsl.module import loads
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+from andiron.runtime.random_inputs import random_inputs
+
+TEXT = """
+op f[Q, T, D](q: f16[Q, D], k: f16[T, D], v: f16[T, D]) -> (o: f16[Q, D]):
+    scaled[i, d] = f16(f32(q[i, d]) * 0.1)
+    s[i, t] = sum(d) f32(scaled[i, d]) * f32(k[t, d])
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    o[i, d] = (sum(t) f32(f16(p[i, t])) * f32(v[t, d])) / l[i]
+schedule h for f:
+    tile i: 16 -> block
+PARTS    keep m, l, o in register
+ABOVE    tile t: 32 online
+BELOW    keep s in shared:
+        tile i: 4, t: 4 -> thread
+        compute
+    tile i: 4, d: 4 -> thread
+    compute
+"""
+KEPT = "    keep scaled in shared:\n        tile i: 4, d: 4 -> thread\n        compute\n"
+PARTS = "    tile t: 64 -> block online by workspace\n"
+
+
+@pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx942"])
+@pytest.mark.parametrize("parts", ["", PARTS])
+@pytest.mark.parametrize("where", ["ABOVE", "BELOW"])
+def test_queries_that_are_scaled_in_the_pass(where: str, parts: str, target: str) -> None:
+    text = TEXT.replace("PARTS", parts).replace(where, KEPT).replace("ABOVE", "").replace("BELOW", "")
+    kernel = compile(loads(text), None, None, target, D=33)
+    for q, t in ((1, 1), (5, 70), (17, 0), (33, 129)):
+        arrays = random_inputs(kernel.op, {"Q": q, "T": t, "D": 33}, q)
+        assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (q, t)
