@@ -194,8 +194,10 @@ def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl |
     size = next(iter(sizes)) if len(sizes) == 1 else None
     if size is None or str(size) not in dims or size.interval[1] is not None:
         return ()
-    n, most = syntax.Name(str(size)), syntax.Num(min(map(rows_in_place, found)))
-    return _auto(op, "", syntax.SizeCondition(n, ">", most)), _auto(op, "_few", syntax.SizeCondition(n, "<=", most))
+    n, most = syntax.Name(str(size)), min(map(rows_in_place, found))
+    one = (_auto(op, "_one", syntax.SizeCondition(n, "==", syntax.Num(1))),) if most > 1 else ()
+    usual, few = (_auto(op, x, syntax.SizeCondition(n, c, syntax.Num(most))) for x, c in (("", ">"), ("_few", "<=")))
+    return usual, *one, few
 
 
 def _auto(op: Op, suffix: str, *where: syntax.SizeCondition) -> syntax.ScheduleDecl:

@@ -73,7 +73,7 @@ def test_each_number_of_columns_has_one(op):
         ("linear", [8, 6, 7, 8, 8, *[9] * 4, *[10] * 8, 0]),
         ("gemm_tn", [3, 1, 2, 3, 3, *[4] * 4, *[5] * 8, 0]),
         ("gemm_tt", [0] * 18),  # both matrices are transposed
-        ("gemm_f16", [1] * 9 + [0] * 9),  # rows are converted again and again where they are few
+        ("gemm_f16", [2, 1, *[2] * 7, *[0] * 9]),  # rows are converted again and again where they are few
         ("gemm_i8", [1, 1, *[0] * 16]),
     ],
 )
