@@ -4,7 +4,8 @@ NARROW_PLACES   argmax of a row has indices of 32 bits if the row has at most 2^
 FEW             a matrix product has a schedule for many rows and columns, and one each for one, two, up to four, up to one
                 vector and up to two vectors of columns, and the same for rows: for few of them the matrix is not packed.
                 Several products with one such size have them together.
-MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
+MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`), and for few
+                columns where both are contiguous in the reduced index.
 PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
                 instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them. On cores
                 (`cpu.one_pass`) a cache has room for the features, and rows and keys are many; one row has a schedule too.
@@ -26,7 +27,7 @@ from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.convolutions.filter_sizes import convolution_sizes
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
-from .cpu.matmul import contiguous_along_k, few_columns, few_rows
+from .cpu.matmul import FEW, contiguous_along_k, few_columns, few_rows
 from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
 from .gpu.one_pass_choice import pass_nest
@@ -189,15 +190,23 @@ def _few_of(op: Op, suffix: str, n: syntax.Name, lanes: int) -> Iterator[syntax.
 def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """MADE, the usual one first."""
     found = [p for p, _ in candidate_matmuls(op, device) if p.has_plain_operands]
-    found = [p for p in found if contiguous_along_k(p)] or [p for p in found if not p.batch]
-    sizes = {p.extents[p.m] for p in found}
-    size = next(iter(sizes)) if len(sizes) == 1 else None
-    if size is None or str(size) not in dims or size.interval[1] is not None:
+    along_k = [p for p in found if contiguous_along_k(p)]
+    found = along_k or [p for p in found if not p.batch]
+    sizes = {"": {p.extents[p.m] for p in found}, "_columns": {p.extents[p.n] for p in along_k if not p.batch}}
+    few = {"": min(map(rows_in_place, found), default=0), "_columns": FEW}
+    ranges: dict[str, tuple[syntax.Name, int]] = {}
+    for suffix, these in sizes.items():
+        size = next(iter(these)) if len(these) == 1 else None
+        if size is not None and str(size) in dims - {n.id for n, _ in ranges.values()} and size.interval[1] is None:
+            ranges[suffix] = syntax.Name(str(size)), few[suffix]
+    if not ranges:
         return ()
-    n, most = syntax.Name(str(size)), min(map(rows_in_place, found))
-    one = (_auto(op, "_one", syntax.SizeCondition(n, "==", syntax.Num(1))),) if most > 1 else ()
-    usual, few = (_auto(op, x, syntax.SizeCondition(n, c, syntax.Num(most))) for x, c in (("", ">"), ("_few", "<=")))
-    return usual, *one, few
+    out = [_auto(op, "", *(syntax.SizeCondition(n, ">", syntax.Num(most)) for n, most in ranges.values()))]
+    for suffix, (n, most) in ranges.items():
+        if most > 1 and (suffix or not along_k):  # lanes along the reduced index read few rows as well as one
+            out.append(_auto(op, f"{suffix}_one", syntax.SizeCondition(n, "==", syntax.Num(1))))
+        out.append(_auto(op, f"{suffix}_few", syntax.SizeCondition(n, "<=", syntax.Num(most))))
+    return tuple(out)
 
 
 def _auto(op: Op, suffix: str, *where: syntax.SizeCondition) -> syntax.ScheduleDecl:

@@ -82,6 +82,13 @@ def test_each_number_of_rows_has_one(op, expected):
     assert variants_taken(op, [{"M": m} for m in range(18)]) == expected
 
 
+def test_few_columns_of_operands_that_are_converted_have_one():
+    """Where both are contiguous in the reduced index; else columns are gathered."""
+    assert variants_taken("gemm_f16_nt", [{"N": n} for n in range(11)]) == [3, 2, *[3] * 7, 0, 0]
+    assert variants_taken("gemm_f16_nt", [{"M": m} for m in (0, 1, 32, 33)]) == [1, 1, 1, 0]
+    assert variants_taken("gemm_f16", [{"N": n} for n in range(11)]) == [0] * 11
+
+
 @pytest.mark.parametrize("op", ["gemm", "linear"])
 def test_for_one_row_nothing_is_packed(op):
     variants = compile(library(), op=op, target="cpu:avx2").variants
@@ -90,11 +97,23 @@ def test_for_one_row_nothing_is_packed(op):
     assert "move" in variants[0].schedule
 
 
-@pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_tn", "gemm_f64", "linear", "gemm_f16", "gemm_i8"])
+@pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_tn", "gemm_f64", "linear", "gemm_f16", "gemm_f16_nt", "gemm_i8"])
 def test_few_rows_of_open_sizes(op):
     kernel = compile(library(), op=op, target="cpu")
     rng = np.random.default_rng(5)
-    few = ((0, 33, 4), (1, 70, 33), (2, 35, 5), (3, 33, 1), (4, 129, 64), (7, 40, 0), (8, 65, 130), (11, 48, 17), (31, 37, 9))
+    few = (
+        (0, 33, 4),
+        (1, 70, 33),
+        (2, 35, 5),
+        (3, 33, 1),
+        (4, 129, 64),
+        (7, 40, 0),
+        (8, 65, 130),
+        (11, 48, 17),
+        (31, 37, 9),
+        (40, 1, 33),
+        (40, 6, 70),
+    )
     for m, n, k in few:
         shapes = [shape_of(t, {"M": m, "N": n, "K": k}) for t in kernel.op.inputs]
         arrays = [rng.integers(-4, 5, s).astype(numpy_dtype(t.dtype)) for s, t in zip(shapes, kernel.op.inputs, strict=True)]
