@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from ...dsl import syntax
 from ...dsl.device import Device, Level
+from ...dsl.index.expr import Expr
 from ...dsl.op import Op
 from ...dsl.values import is_expensive
 from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
@@ -27,7 +28,7 @@ from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import size_conditions, with_bounds, without_decided_bounds
 from .cpu.convolutions.filter_sizes import convolution_sizes
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
-from .cpu.matmul import FEW, contiguous_along_k, few_columns, few_rows
+from .cpu.matmul import FEW, contiguous_along_k, deserves_few_columns, deserves_few_rows, sample_problem
 from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
 from .gpu.one_pass_choice import pass_nest
@@ -164,18 +165,24 @@ def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """FEW, the usual one first: others are compiled when they are needed."""
     computations = [w for group in group_launches(op, frozenset()) for w in group]
-    ranges: dict[str, tuple[syntax.Name, int]] = {}  # by suffix: of what size, and how many a vector has
-    for suffix, few in (("", few_columns), ("_rows", few_rows)):
-        found = [(dict(w.extents)[x[0]], x[1]) for w in computations if (x := few(device, w)) is not None]
-        size = next((e for e, _ in found), None)
-        if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
-            continue
-        if all(str(size) != n.id for n, _ in ranges.values()):
-            ranges[suffix] = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
-    if not ranges:
+    products = [p for _, p in filter(None, (sample_problem(device, w) for w in computations))]
+    columns, rows = (list(filter(f, products)) for f in (deserves_few_columns, deserves_few_rows))
+    sizes = _open_sizes(dims, {"": {p.extents[p.n] for p in columns}, "_rows": {p.extents[p.m] for p in rows}})
+    if not sizes:
         return ()
-    usual = (syntax.SizeCondition(n, ">", syntax.Num(2 * lanes)) for n, lanes in ranges.values())
-    return _auto(op, "", *usual), *(x for suffix, (n, lanes) in ranges.items() for x in _few_of(op, suffix, n, lanes))
+    lanes = {suffix: max(FEW_COLUMNS, *(p.lanes for p in these)) for suffix, these in (("", columns), ("_rows", rows)) if these}
+    usual = (syntax.SizeCondition(n, ">", syntax.Num(2 * lanes[suffix])) for suffix, n in sizes.items())
+    return _auto(op, "", *usual), *(x for suffix, n in sizes.items() for x in _few_of(op, suffix, n, lanes[suffix]))
+
+
+def _open_sizes(dims: set[str], extents: Mapping[str, set[Expr]]) -> dict[str, syntax.Name]:
+    """The open size that is the one extent of each kind; no size twice."""
+    out: dict[str, syntax.Name] = {}
+    for kind, these in extents.items():
+        size = next(iter(these)) if len(these) == 1 else None
+        if size is not None and size.interval[1] is None and str(size) in dims - {n.id for n in out.values()}:
+            out[kind] = syntax.Name(str(size))
+    return out
 
 
 def _few_of(op: Op, suffix: str, n: syntax.Name, lanes: int) -> Iterator[syntax.ScheduleDecl]:
@@ -192,20 +199,16 @@ def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl |
     found = [p for p, _ in candidate_matmuls(op, device) if p.has_plain_operands]
     along_k = [p for p in found if contiguous_along_k(p)]
     found = along_k or [p for p in found if not p.batch]
-    sizes = {"": {p.extents[p.m] for p in found}, "_columns": {p.extents[p.n] for p in along_k if not p.batch}}
-    few = {"": min(map(rows_in_place, found), default=0), "_columns": FEW}
-    ranges: dict[str, tuple[syntax.Name, int]] = {}
-    for suffix, these in sizes.items():
-        size = next(iter(these)) if len(these) == 1 else None
-        if size is not None and str(size) in dims - {n.id for n, _ in ranges.values()} and size.interval[1] is None:
-            ranges[suffix] = syntax.Name(str(size)), few[suffix]
-    if not ranges:
+    columns = [p for p in along_k if not p.batch]
+    sizes = _open_sizes(dims, {"": {p.extents[p.m] for p in found}, "_columns": {p.extents[p.n] for p in columns}})
+    if not sizes:
         return ()
-    out = [_auto(op, "", *(syntax.SizeCondition(n, ">", syntax.Num(most)) for n, most in ranges.values()))]
-    for suffix, (n, most) in ranges.items():
-        if most > 1 and (suffix or not along_k):  # lanes along the reduced index read few rows as well as one
+    few = {"": min(map(rows_in_place, found)), "_columns": FEW}
+    out = [_auto(op, "", *(syntax.SizeCondition(n, ">", syntax.Num(few[suffix])) for suffix, n in sizes.items()))]
+    for suffix, n in sizes.items():
+        if few[suffix] > 1 and (suffix or not along_k):  # lanes along the reduced index read few rows as well as one
             out.append(_auto(op, f"{suffix}_one", syntax.SizeCondition(n, "==", syntax.Num(1))))
-        out.append(_auto(op, f"{suffix}_few", syntax.SizeCondition(n, "<=", syntax.Num(most))))
+        out.append(_auto(op, f"{suffix}_few", syntax.SizeCondition(n, "<=", syntax.Num(few[suffix]))))
     return tuple(out)
 
 

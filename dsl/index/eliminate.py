@@ -26,7 +26,7 @@ def without(conds: Iterable[Expr], name: str) -> tuple[Expr, ...] | None:
         linear = linear_in(c, name)
         if linear is None:
             return None
-        k, other = parts_of(linear, name)
+        k, other = linear
         if k > 0:
             least.append(ceildiv(-other, k))
         else:
@@ -34,27 +34,22 @@ def without(conds: Iterable[Expr], name: str) -> tuple[Expr, ...] | None:
     return tuple(dict.fromkeys([*rest, *(high - low for low in least for high in greatest)]))
 
 
-def linear_in(c: Expr, name: str) -> Expr | None:
-    """What is at least 0 for the same integers as `c`, and has the variable as one of its terms only. None: it is in several
-    terms, or in something else than a quotient by a number."""
+def linear_in(c: Expr, name: str) -> tuple[int, Expr] | None:
+    """A factor of the variable, and terms without it: their sum is at least 0 for the same integers as `c`. None: `c` has it in
+    no term or in several, or in something else than a quotient by a number."""
     while True:
         mine = [(atom, k) for atom, k in c.terms if _has(Expr(((atom, k),)), name)]
         if len(mine) != 1:
             return None
         atom, k = mine[0]
+        other = c - Expr(((atom, k),))
         if isinstance(atom, Var):
-            return c
+            return k, other
         if atom.kind != "div" or atom.args[1].constant is None or atom.args[1].const < 1:
             return None
-        (of, by), other = atom.args, c - Expr(((atom, k),))
+        of, by = atom.args
         # of/by >= v: of >= by*v; of/by <= v: of < by*(v + 1)
         c = of - by * ceildiv(-other, k) if k > 0 else by * (other // -k) + by - 1 - of
-
-
-def parts_of(c: Expr, name: str) -> tuple[int, Expr]:
-    """The factor of a variable that is a term, and the other terms."""
-    atom, k = next(x for x in c.terms if isinstance(x[0], Var) and x[0].name == name)
-    return k, c - Expr(((atom, k),))
 
 
 def _has(e: Expr, name: str) -> bool:

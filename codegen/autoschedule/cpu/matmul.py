@@ -54,23 +54,14 @@ def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...
     return [Candidate(partial(lines_of, p, cpu, b), partial(Description, cost, str(b))) for cost, b in ranked]
 
 
-def few_columns(device: Device, computation: Computation) -> tuple[str, int] | None:
-    """The index of the columns, where few of them deserve a schedule of their own (DOTS), and how many a vector has: so many,
-    and twice as many, deserve one as well."""
-    found = sample_problem(device, computation)
-    p = found[1] if found is not None else None
-    if p is None or p.batch or p.fused or not p.is_contiguous_along(p.narrow, p.k):
-        return None
-    return p.n, p.lanes
+def deserves_few_columns(p: MatmulModel) -> bool:
+    """Whether few columns deserve a schedule of their own (DOTS)."""
+    return not p.batch and not p.fused and p.is_contiguous_along(p.narrow, p.k)
 
 
-def few_rows(device: Device, computation: Computation) -> tuple[str, int] | None:
-    """The same of the rows (FEW ROWS): of a matrix that is not packed for them."""
-    found = sample_problem(device, computation)
-    p = found[1] if found is not None else None
-    if p is None or p.batch or not (contiguous_along_k(p) or (p.plain(p.wide) and not p.wide_transposed)):
-        return None
-    return p.m, p.lanes
+def deserves_few_rows(p: MatmulModel) -> bool:
+    """Whether few rows do (FEW ROWS): the matrix need not be packed for them."""
+    return not p.batch and (contiguous_along_k(p) or (p.plain(p.wide) and not p.wide_transposed))
 
 
 def sample_problem(

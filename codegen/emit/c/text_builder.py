@@ -201,19 +201,17 @@ class SourceText:
         """BEFORE_LOOPS: `v` is the name of `e` until the scope ends that it is declared in."""
         least = len(self.scopes) if any(is_risky(a) for a, _ in e.terms) else self.depth(e) + 1
         depth = next((at for at in range(least, len(self.scopes)) if self.scopes[at].repeats), len(self.scopes)) - 1
-        again = v in self._named
         if depth == len(self.scopes) - 1:
-            self.begin(self.scopes[-1].tag)
-            depth += 1
-        self._depth[v], self._named[v] = depth, self.fresh(v.name, depth)
-        if again:
-            self.index.renamed()
+            depth = self.begin(self.scopes[-1].tag)
+        self._set_name(v, self.fresh(v.name, depth), depth)
         self.scopes[depth].values[_meaning(v, e)] = v
         self.declare(declared(self._named[v]), depth)
 
     def name_again(self, v: Var, name: str) -> None:
         """`v` is what an outer scope has a name for, until the innermost enclosing block closes."""
-        depth = self.begin(self.scopes[-1].tag)
+        self._set_name(v, name, self.begin(self.scopes[-1].tag))
+
+    def _set_name(self, v: Var, name: str, depth: int) -> None:
         again = v in self._named
         self._depth[v], self._named[v] = depth, name
         if again:

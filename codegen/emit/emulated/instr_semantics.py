@@ -50,10 +50,11 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
     s = instr.statement
     if s.reduction is not None and s.reduction.kind not in _COMBINE:
         raise InternalError(f"the instruction {instr.name} is a {s.reduction.kind}")
-    copies = isinstance(s.value, Load) and s.reduction is None and not instr.accumulate
+    assigns = s.reduction is None and not instr.accumulate
+    copies = assigns and isinstance(s.value, Load)
     outer = device.memories[0].name, device.levels[0].name
     target = instr.operand(s.target)
-    moved = _moved_bytes(s.value, target.dtype) if s.reduction is None and not instr.accumulate else None
+    moved = _moved_bytes(s.value, target.dtype) if assigns else None
 
     def held(o: Operand) -> DType:
         if copies:
@@ -63,7 +64,7 @@ def instr_op(instr: Instr, device: Device) -> InstrOp:
     arrays = tuple(Buffer.row_major(o.name, held(o), "workspace", *outer, o.shape) for o in instr.operands)
     at = tuple(as_expr(Var(i)) for i in s.indices)
     value = s.value if copies else moved or transform(s.value, _computed)
-    if s.reduction is None and not instr.accumulate:
+    if assigns:
         return InstrOp(arrays, None, _nest(s, s.indices, Store(target.name, at, value)))
     kind, src = s.reduction.kind if s.reduction else "sum", s.value.dtype
     wide = TYPES["f64"] if src.kind == "float" else src

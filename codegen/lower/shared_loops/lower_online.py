@@ -95,8 +95,8 @@ def online_parts(low: Lowering, focus: Focus, tile: Tile, chain: tuple[Dependenc
     inside |= _of_the_tile(focus, index, inside, results)
     beside: list[Computation] = []
     for w in _beside(focus, index, results):
-        open_ = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
-        if w.name not in inside and (open_ or tile_splits_reduction(low.ctx.device, tile)):
+        alone = w.name in focus.open_accumulators and w.reads.isdisjoint(results)
+        if w.name not in inside and (alone or tile_splits_reduction(low.ctx.device, tile)):
             beside.append(w)
     _check_running_only(low, focus, tile, chain, inside)
     parts: tuple[list[Computation], ...] = ([], [], [])

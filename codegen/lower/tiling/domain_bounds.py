@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ....dsl.index.eliminate import linear_in, parts_of, without
+from ....dsl.index.eliminate import linear_in, without
 from ....dsl.index.expr import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum
 from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
@@ -68,7 +68,7 @@ def _of_computation(ctx: LoweringContext, focus: Focus, w: Computation, index: s
         linear = linear_in(c, index)
         if linear is None:
             continue
-        k, rest = parts_of(linear, index)
+        k, rest = linear
         greatest = _greatest(ctx, focus, rest)
         if greatest is None:
             continue
