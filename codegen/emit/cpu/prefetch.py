@@ -6,7 +6,7 @@ WALKED   the prefetched lines are those that the innermost loop reaches next: it
          also followed along the loop around it (squares of a transpose): there lines of many rows are in flight, few of each.
 ONCE     tensors that a loop reads repeatedly are in a cache by then, and not prefetched.
 AGAIN    what a second loop reads again, as the elements of a row after their maximum, is in a cache by then, if that has room
-         for the row. It asks for the next row instead, while it computes.
+         for the row. It prefetches the next row instead, while it computes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _distance_of_a_second_loop(ctx: EmissionContext, buffer: Buffer, e: Expr, ca
         value = f"{ctx.condition([around.stop - around.var - around.step - 1])} ? {text(row)} : 0"
         if size.constant is None:
             value = f"{ahead} == 0 || {text(size)} < {FAR} || {text(size)} > {cache} ? {ahead} : {value}"
-        note = "a row is read again from a cache: the next one is asked for"
+        note = "a row is read again from a cache: the next one is prefetched"
         ctx.text.declare(Declaration("int64_t", name, value, True, note=note), depth)
         around.next[buffer.name, row] = name
     return around.next[buffer.name, row]

@@ -74,11 +74,11 @@ def distances(op: str, target: str = "cpu:avx2", **sizes: Any) -> list[str]:
         (262144, ["X_ahead"]),  # no cache of a core has the row when it is read again
     ],
 )
-def test_a_row_that_is_read_again_asks_for_the_next_one(columns: int, asked: list[str]) -> None:
+def test_a_loop_that_reads_a_row_again_prefetches_the_next_one(columns: int, asked: list[str]) -> None:
     assert distances("centred", M=1024, N=columns) == asked
 
 
-def test_the_last_row_asks_for_no_other_one() -> None:
+def test_nothing_is_prefetched_beyond_the_last_row() -> None:
     """By the number of rows, and where the last tile ends."""
     assert "X_next = i1 <= 30 ? 4096 : 0;" in compile(MODULE, op="centred", target="cpu:avx2", M=1024, N=4096).source
     source = compile(MODULE, op="centred", target="cpu:avx2").source
