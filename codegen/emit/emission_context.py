@@ -145,6 +145,12 @@ class EmissionContext:
             self.text.declare(Declaration(kind, self.constants[key], value(), True, note=note), 0)
         return self.constants[key]
 
+    def name_in_loops(self, v: Var, e: Expr) -> None:
+        """`v` is a name of what is computed from names of loops."""
+        for loop in self.loops:
+            if not loop.names.isdisjoint(e.variables()):
+                loop.names.add(v)
+
     # ------------------------------------------------------------ types
 
     def int_type(self, var: Var, e: Expr) -> str:

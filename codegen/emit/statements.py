@@ -196,9 +196,7 @@ class StatementPrinter:
             if same != s.var:
                 ctx.known.values[s.var] = as_expr(same)
             return
-        for loop in ctx.loops:
-            if not loop.names.isdisjoint(e.variables()):
-                loop.names.add(s.var)
+        ctx.name_in_loops(s.var, e)
         # a declaration like the pointers of this scope, before those that use it
         shown, kind = text.index.text(e), ctx.int_type(s.var, e)
         text.name_value(s.var, e, lambda name: Declaration(kind, name, shown, const=True))

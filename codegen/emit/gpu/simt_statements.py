@@ -219,9 +219,7 @@ class GpuBody(StatementPrinter):
         if counter is None:
             name = text.fresh(s.var.name, text.depth(as_expr(loop)) - 1)
             counters.append(counter := Counter(name, ctx.int_type(s.var, e), e, end))
-        for around in ctx.loops:
-            if not around.names.isdisjoint(e.variables()):
-                around.names.add(s.var)
+        ctx.name_in_loops(s.var, e)
         text.name_again(s.var, counter.name)
         return None
 
