@@ -17,6 +17,7 @@ from ....dsl.support.fast_replace import replace
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
+from ..one_pass.find_pass import one_pass_of
 from ..rank import (
     RankedCandidates,
     Sizes,
@@ -92,7 +93,7 @@ def chosen_launch(launch: str, found: list[RankedCandidates]) -> ChosenLaunch:
 
 def apart_launch(ctx: LoweringContext, computations: tuple[Computation, ...], at: Sizes) -> ChosenLaunch | None:
     """None where no candidate is made for the launch. `at`: the sizes that the pass is judged at."""
-    ranked = rank_pass(ctx, computations)
+    ranked = rank_pass(ctx, computations) if one_pass_of(computations) is not None else None
     found = [ranked] if ranked is not None else rank_candidates(ctx, computations, at=at)
     return chosen_launch(computations[-1].targets[0], found) if found else None
 
