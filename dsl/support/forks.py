@@ -18,11 +18,11 @@ class ForkLock:
     """A lock that the same thread may take again, and that a forked child finds free. `forks_wait`: a fork waits for it."""
 
     def __init__(self, forks_wait: bool = False) -> None:
-        self._lock = lock = threading.RLock()
-        if not forks_wait:
+        self._lock = threading.RLock()
+        if forks_wait:
+            _waited_for.append(self._lock)
+        else:
             _locks.add(self)
-        elif hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
     def held(self) -> AbstractContextManager[bool]:
         """For a block that has it. A child that was forked in the block gives back what was taken."""
@@ -39,6 +39,8 @@ def in_children(renew: Callable[[], object]) -> None:
 
 
 _locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
+_waited_for: list[threading.RLock] = []
+_held: list[threading.RLock] = []  # by the fork that is under way; another thread may add to the others meanwhile
 
 
 def _renew() -> None:
@@ -46,4 +48,31 @@ def _renew() -> None:
         lock.renew()
 
 
+def _hold_all() -> None:
+    """Takes each lock that forks wait for. It has none while it waits, as the holder of one may wait for another."""
+    order = list(_waited_for)
+    while order:
+        taken: list[threading.RLock] = []
+        for lock in order:
+            if not lock.acquire(blocking=not taken):
+                break
+            taken.append(lock)
+        else:
+            _held[:] = taken
+            break
+        for other in taken:
+            other.release()
+        order.remove(lock)
+        order.insert(0, lock)
+
+
+def _release_all() -> None:
+    taken = list(_held)
+    _held.clear()
+    for lock in taken:
+        lock.release()
+
+
 in_children(_renew)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_release_all)

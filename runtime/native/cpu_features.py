@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from functools import lru_cache
+from subprocess import TimeoutExpired
 
 from ...codegen.targets import MACHINES, NATIVE, TargetMachine, compiler_flags
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.target import UnknownTarget
+from ...dsl.support.processes import run_program
 
 # The same feature under other names: macOS, and Linux' own irregular ones.
 _SPELLINGS = {"sse4.2": "sse4_2", "avx1.0": "avx", "abm": "lzcnt", "neon": "asimd", "advsimd": "asimd"}
@@ -98,8 +99,8 @@ def _cpuinfo(*keys: str) -> str:
 
 def _sysctl(*names: str) -> str:
     try:
-        done = subprocess.run(["sysctl", "-n", *names], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_program(["sysctl", "-n", *names], timeout=10)
+    except (OSError, TimeoutExpired):
         return ""
     return done.stdout
 

@@ -17,7 +17,6 @@ import importlib.util
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,10 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from ...codegen.targets import NATIVE
 from ...dsl.errors import AndironError
 from ...dsl.errors.target import CompilerFailed, NoCompiler
+from ...dsl.support.processes import run_program
 from ..progress import show_progress
 from ..storage.cache import cache, key_of
 from . import cpu_features
@@ -146,10 +147,8 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[CxxCompiler | None, s
         return None, "not found"
     command = (os.path.abspath(program), *command[1:])  # it is started in other folders
     try:
-        said = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
-    except (*_NOT_STARTED, subprocess.TimeoutExpired) as error:
+        said = run_program([*command, "--version"], timeout=60)
+    except (*_NOT_STARTED, TimeoutExpired) as error:
         return None, str(error)
     if said.returncode != 0:
         return None, (said.stderr.strip().splitlines() or ["it does not answer to --version"])[-1][:200]
@@ -209,10 +208,8 @@ def _run(compiler: CxxCompiler, args: list[str], folder: Path) -> None:
 def run_command(command: list[str], folder: Path, version: str, env: dict[str, str] | None = None) -> str:
     """What a compiler says while it does its work well. Raises CompilerFailed with its words where it does not."""
     try:
-        done = subprocess.run(
-            command, cwd=folder, env=env, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
-        )
-    except (*_NOT_STARTED, subprocess.TimeoutExpired) as error:
+        done = run_program(command, _TIMEOUT, folder, env)
+    except (*_NOT_STARTED, TimeoutExpired) as error:
         raise CompilerFailed(f"{shlex.join(command)}: {error}") from None
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()

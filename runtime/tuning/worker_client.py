@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...dsl.errors import InternalError
+from ...dsl.support.processes import start_program
 
 NO_MEMORY = 12  # exit status of a worker that cannot even read a request, or write its answer
 _START = 60.0  # seconds until a worker must have its inputs
@@ -155,7 +156,7 @@ def _start() -> subprocess.Popen[bytes]:
     package = __name__.partition(".runtime.")[0]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     code = f"from {package}.runtime.tuning.worker import main; main()"
-    return subprocess.Popen(
+    return start_program(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

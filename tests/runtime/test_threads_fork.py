@@ -162,6 +162,65 @@ assert waited < 30, waited
     )
 
 
+def test_programs_end_while_children_live():
+    """A child that was forked as a program was started, and lives on, has no pipe of it: nobody waits for its end there."""
+    run(
+        KERNEL
+        + """
+from andiron.dsl.support.processes import run_program
+def programs():
+    for _ in range(150):
+        run_program(["true"], timeout=60)
+others = [threading.Thread(target=programs, daemon=True) for _ in range(3)]
+for t in others:
+    t.start()
+children = []
+try:
+    while any(t.is_alive() for t in others) and len(children) < 150:
+        children.append(forked(lambda: threading.Event().wait()))
+    for t in others:
+        t.join(50)
+    assert not any(t.is_alive() for t in others), "a program waits for a child"
+finally:
+    for child in children:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+"""
+    )
+
+
+def test_a_fork_waits_for_locks_in_any_order():
+    """A thread that has one lock that forks wait for may take the other, as a call under the emulator starts a compiler."""
+    run(
+        KERNEL
+        + """
+from andiron.dsl.support.forks import ForkLock
+first, second = ForkLock(forks_wait=True), ForkLock(forks_wait=True)
+for outer, inner in ((first, second), (second, first)):
+    inside, ended = threading.Event(), []
+    def nested():
+        with outer.held():
+            inside.set()
+            import time
+            time.sleep(0.3)  # the fork waits from now on
+            with inner.held():
+                ended.append(1)
+    other = threading.Thread(target=nested, daemon=True)
+    other.start()
+    inside.wait()
+    def child():
+        assert ended == [1]
+        for lock in (first, second):
+            with lock.held():
+                pass
+    ended_well(forked(child))
+    other.join()
+    with first.held(), second.held():
+        pass
+"""
+    )
+
+
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
 def test_pools_of_processes(way, tmp_path):
     """Of the same kernel at the same time, with an empty cache."""
