@@ -20,7 +20,9 @@ TRIES = 20
 
 def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]]:
     """Schedules of an op of known sizes, and predicted seconds, until new ones are rare; none where there is no choice."""
-    from andiron.codegen.autoschedule.launches import context_of, launches_of, with_named_factors
+    from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+    from andiron.codegen.autoschedule.launches.named_factors import with_named_factors
+    from andiron.codegen.autoschedule.op_context import context_of
     from andiron.codegen.schedule.print_schedule import schedule_text
     from andiron.dsl import syntax
     from andiron.dsl.source import Source

@@ -18,7 +18,7 @@ from ..dsl.support.fast_replace import replace
 from ..dsl.text.parser import parse_schedule
 from .autoschedule.candidates import candidate_groups
 from .autoschedule.complete import is_open as is_open_line
-from .autoschedule.launches import launches_of_schedule
+from .autoschedule.launches.launches_of_op import launches_of_schedule
 from .autoschedule.machine_model import block_machine
 from .autoschedule.neighbourhood import neighbouring_schedules
 from .autoschedule.rank import AUTO

@@ -15,7 +15,9 @@ from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
-from .autoschedule.launches import apart_tensors, context_of, joined_intermediates, launches_of, with_named_factors
+from .autoschedule.launches.launches_of_op import apart_tensors, joined_intermediates, launches_of
+from .autoschedule.launches.named_factors import with_named_factors
+from .autoschedule.op_context import context_of
 from .autoschedule.row_parts.choice import with_rows_in_parts
 from .coverage.check_contributions import check_contributions as check_contributions_of
 from .coverage.check_coverage import check_coverage as check_coverage_of

@@ -14,7 +14,7 @@ from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.op import Op
 from .autoschedule.cpu.price_lines import price_lines
-from .autoschedule.launches import launches_of_schedule
+from .autoschedule.launches.launches_of_op import launches_of_schedule
 from .autoschedule.machine_model import core_machine
 from .autoschedule.rank import block_candidates
 from .lower.lowering_context import LoweringContext

@@ -33,11 +33,11 @@ from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
 from .gpu.one_pass_choice import pass_nest
 from .gpu.pass_model import PassModel
-from .launches import context_of
 from .machine_model import block_machine
 from .one_pass.chains import pass_in_one_launch
 from .one_pass.converted_operands import widen_operands
 from .one_pass.find_pass import one_pass_of
+from .op_context import context_of
 
 # columns: up to which a variant for few columns is made; beyond it vectors of columns are as fast [measured: cpu-products;
 # test_each_number_of_columns_has_one]
@@ -53,7 +53,7 @@ def default_schedules(op: Op, device: Device, known: Mapping[str, int] | None = 
 
     known   sizes of the op that are known: passes for other sizes are left out
     """
-    levels, (op, _) = cores_and_lanes(device), widen_operands(op, device, context_of)
+    levels, (op, _) = cores_and_lanes(device), widen_operands(op, device)
     dims = {v.name for v in op.dims}
     if levels is None:
         yield from _passes(op, device, dims, known or {})

@@ -12,8 +12,10 @@ from .access_model import AccessProblem
 from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .instr_mappings import mappings
-from .launches import context_of, launches_of, with_named_factors
+from .launches.launches_of_op import launches_of
+from .launches.named_factors import with_named_factors
 from .machine_model import block_machine
+from .op_context import context_of
 from .rank import rank_nest, sample_sizes
 
 

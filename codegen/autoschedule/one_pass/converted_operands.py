@@ -10,19 +10,19 @@ FEW        Where rows are few, keys are read about once, and one that is convert
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ....dsl.device import Device
 from ....dsl.op import Op, Statement
 from ....dsl.support.fast_replace import replace
 from ....dsl.support.memoised import IdentityMemo, memoised
 from ....dsl.values import loads
-from ...lower.lowering_context import LoweringContext
 from ...plan.name_factors import factors, name_factors, named_factor
 from ...plan.widen_factors import fewest_uses, widen_factors
 from ..gpu.one_pass_choice import rank_pass
 from ..instr_mappings import is_loaded
 from ..machine_model import block_machine
+from ..op_context import context_of
 from ..rank import mean_slowdown
 from .chains import chains_of, pass_in_one_launch, together_in_launch
 from .kept_intermediates import kept_intermediates
@@ -30,13 +30,12 @@ from .kept_intermediates import kept_intermediates
 # rows: that read each key, for which it is converted before [tried; test_keys_of_few_rows_are_read_as_they_are]
 FEW = 64
 
-Context = Callable[[Op, Device], LoweringContext]
 Widened = tuple[Op, frozenset[str]]
 
 
-def widen_operands(op: Op, device: Device, context: Context) -> Widened:
+def widen_operands(op: Op, device: Device) -> Widened:
     """The op with `widen_factors`, and the names of factors of a pass that are converted."""
-    return _by_device(op).of(device, lambda device: _widen_operands(op, device, context))
+    return _by_device(op).of(device, lambda device: _widen_operands(op, device))
 
 
 @memoised
@@ -44,7 +43,7 @@ def _by_device(op: Op) -> IdentityMemo[Device, Widened]:
     return IdentityMemo()
 
 
-def _widen_operands(op: Op, device: Device, context: Context) -> Widened:
+def _widen_operands(op: Op, device: Device) -> Widened:
     plain, widened = widen_factors(op, device), widen_factors(op, device, 1)
     new = {s.target for s, before in zip(widened.statements, op.statements, strict=True) if s is not before}
     products = {w.result for w in pass_in_one_launch(widened) or ()} if new else set()
@@ -58,23 +57,23 @@ def _widen_operands(op: Op, device: Device, context: Context) -> Widened:
     computed = frozenset(s.target for s in op.statements)
     if any(fewest_uses(s, computed) < FEW for s in of_pass):
         as_it_is = replace(op, statements=tuple(op_of[s.target] if s.target in products else s for s in both))
-        if not _is_faster(widened, names, as_it_is, device, context):
+        if not _is_faster(widened, names, as_it_is, device):
             return as_it_is, frozenset()
     return widened, names
 
 
-def _is_faster(widened: Op, names: frozenset[str], as_it_is: Op, device: Device, context: Context) -> bool:
+def _is_faster(widened: Op, names: frozenset[str], as_it_is: Op, device: Device) -> bool:
     """FEW: whether a pass that converts these factors takes less time than one that reads operands as they are."""
     named = name_factors(widened, names)
     found = [conversions_with(named, part) for part in chains_of(named)]
     ranked = [
-        rank_pass(context(named, device), together)
+        rank_pass(context_of(named, device), together)
         for whole, made in found
         if made and (together := together_in_launch(whole, kept_intermediates(whole) | made, frozenset())) is not None
     ]
     ranked = [r for r in ranked if r is not None]
     together = pass_in_one_launch(as_it_is)
-    plain = rank_pass(context(as_it_is, device), together) if together is not None else None
+    plain = rank_pass(context_of(as_it_is, device), together) if together is not None else None
     if not ranked or plain is None:
         return bool(ranked)
     best = [mean_slowdown(r.seconds, plain.seconds.min(axis=1)).min() for r in ranked]

@@ -37,9 +37,10 @@ from ..cpu.default_nests import row_statistics, vector_statistics
 from ..cpu.nest_space import LEAST
 from ..gpu.one_pass_choice import ChosenLaunch, apart_launches, in_turn, side_by_side
 from ..gpu.resident_rows import GROUPS, bytes_of_place, fits_registers
-from ..launches import context_of, launches_of
+from ..launches.launches_of_op import launches_of
 from ..line_builders import is_all_open
 from ..machine_model import MachineModel
+from ..op_context import context_of
 from ..rank import sample_sizes
 from .find_chain import row_chain
 

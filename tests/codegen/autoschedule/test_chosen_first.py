@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.access_model import _SLOW
 from andiron.codegen.autoschedule.candidates import candidate_groups
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import AUTO, applicable_nests, sample_sizes
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.lower.lowering_context import LoweringContext

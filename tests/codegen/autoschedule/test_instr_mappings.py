@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from andiron.codegen.autoschedule.instr_mappings import InstrMapping, mappings
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.group_launches import group_launches
 from andiron.dsl.module import loads

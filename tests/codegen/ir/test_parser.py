@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program

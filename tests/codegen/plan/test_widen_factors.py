@@ -7,7 +7,6 @@ import pickle
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.launches import context_of
 from andiron.codegen.autoschedule.one_pass.converted_operands import widen_operands
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import converted_factors
@@ -207,12 +206,12 @@ def test_keys_of_few_rows_are_read_as_they_are(keys: str, rows: int, where: str)
 def test_keys_of_few_features_are_converted() -> None:
     """How many features a row has does not matter: probabilities meet as many, but are computed."""
     op = specialise(loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"], {"H": 4, "Q": 512, "T": 512, "D": 16})
-    assert widen_operands(op, loads("").device("sm_80"), context_of)[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
+    assert widen_operands(op, loads("").device("sm_80"))[1] == {"s.left1", "s.right1", "o.left1", "o.right1"}
 
 
 def test_what_is_known_of_an_op_stays_in_its_process() -> None:
     op = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")).ops["f"]
-    widen_operands(op, loads("").device("sm_80"), context_of)
+    widen_operands(op, loads("").device("sm_80"))
     assert op.memos
     again = pickle.loads(pickle.dumps(op))
     assert again == op
@@ -222,11 +221,11 @@ def test_what_is_known_of_an_op_stays_in_its_process() -> None:
 def test_operands_of_each_product() -> None:
     """sm_89 multiplies f8: of keys of f8 nothing is converted, and values are for the f16 of the probabilities."""
     module, device = loads(attention("f8e4m3", "f8e4m3", "f8e4m3")), loads("").device("sm_89")
-    assert widen_operands(module.ops["f"], device, context_of)[1] == {"o.left1", "o.right1"}
+    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
     module = loads(attention("f16", "f16", "f8e4m3"))
-    assert widen_operands(module.ops["f"], device, context_of)[1] == {"o.left1", "o.right1"}
+    assert widen_operands(module.ops["f"], device)[1] == {"o.left1", "o.right1"}
     module = loads(attention("f8e4m3", "f8e4m3", "f16"))
-    assert widen_operands(module.ops["f"], device, context_of) == (module.ops["f"], frozenset())
+    assert widen_operands(module.ops["f"], device) == (module.ops["f"], frozenset())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import andiron
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import RankedCandidates, best_candidates, rank_candidates
 from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import Module, loads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.carried.block_loops import CarriedLoop
-from andiron.codegen.autoschedule.launches import launches_of_schedule
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of_schedule
 from andiron.codegen.autoschedule.rank import block_candidates, every_candidate, rank_candidates
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program

@@ -8,7 +8,8 @@ from itertools import islice
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.cpu.matmul import matmul_candidates
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.price_schedule import price_schedule
 from andiron.dsl.source import Source

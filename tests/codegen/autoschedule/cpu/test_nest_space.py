@@ -8,8 +8,9 @@ from random import Random
 import pytest
 from andiron.codegen.autoschedule.complete import complete
 from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.machine_model import core_machine
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rule_lines import rule_lines
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret

@@ -6,7 +6,8 @@ import pytest
 from andiron.codegen.autoschedule.cpu import matmul_cost
 from andiron.codegen.autoschedule.cpu.matmul import blockings, lines_of, sample_problem
 from andiron.codegen.autoschedule.cpu.read_blocking import read_blocking
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.schedule.build_tree import schedule_tree
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise

@@ -9,8 +9,9 @@ import pytest
 from andiron.codegen.analysis.occupancy import occupancy
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.cost import GpuCost, ResourceUse, cost, resident_blocks
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.machine_model import MachineModel, block_machine
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import applicable_nests, best_candidates, rank_candidates, sample_sizes
 from andiron.runtime.compile import compile
 

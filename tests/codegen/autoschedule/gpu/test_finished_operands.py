@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule import launches
 from andiron.codegen.autoschedule.gpu.materialised_operands import finished_operands
+from andiron.codegen.autoschedule.launches import named_factors
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.name_factors import name_factors
 from andiron.dsl.module import loads
@@ -98,8 +98,8 @@ def test_what_others_read_too_is_computed_where_it_is_read() -> None:
 def test_what_is_materialised_is_decided_once(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the op whose factors all have names, whether it is asked about names or about launches."""
     asked = []
-    decide = launches.materialised_operands
-    monkeypatch.setattr(launches, "materialised_operands", lambda *args: asked.append(args) or decide(*args))
+    decide = named_factors.materialised_operands
+    monkeypatch.setattr(named_factors, "materialised_operands", lambda *args: asked.append(args) or decide(*args))
     module = loads(OPS)
     compile_program(module, module.ops[name], None, module.device("sm_80"))
     assert len(asked) == count

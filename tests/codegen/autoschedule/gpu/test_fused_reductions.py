@@ -7,7 +7,8 @@ import pytest
 from andiron.codegen.autoschedule.access_model import AccessProblem
 from andiron.codegen.autoschedule.gpu.contraction import ContractionTemplate
 from andiron.codegen.autoschedule.instr_mappings import mappings
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.dsl.module import loads
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile

@@ -7,8 +7,9 @@ import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, calls, fragment_pass
-from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.report import show_launch_report
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.lower.lowering_context import LoweringContext

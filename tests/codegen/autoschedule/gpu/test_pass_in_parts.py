@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice, pass_model
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
-from andiron.codegen.autoschedule.launches import context_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads

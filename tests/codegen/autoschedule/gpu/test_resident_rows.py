@@ -7,7 +7,8 @@ import pytest
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.resident_rows import GROUPS, MOST_REGISTERS
 from andiron.codegen.autoschedule.gpu.row_reductions import RowTemplate
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import applicable_nests, sample_sizes
 from andiron.dsl.module import loads
 from andiron.runtime.check_results import check

@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.analysis.static_traffic import static_traffic
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.made_in_tile import block_products, choose
 from andiron.codegen.autoschedule.made_in_tile.block_products import ProductsTemplate
 from andiron.codegen.autoschedule.made_in_tile.find_products import product_pair_of
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import RankedCandidates, lines_of, rank_candidates
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements

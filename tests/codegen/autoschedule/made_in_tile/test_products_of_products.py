@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.analysis.static_traffic import static_traffic
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.made_in_tile import choose
 from andiron.codegen.autoschedule.one_pass.find_pass import product_of_product
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import lines_of, rank_candidates
 from andiron.dsl import syntax
 from andiron.dsl.module import loads

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.computed_operands import is_window_factor, operand_computations
-from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.made_in_tile import choose
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.autoschedule.rank import lines_of, rank_candidates
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements

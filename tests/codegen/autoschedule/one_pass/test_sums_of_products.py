@@ -8,8 +8,9 @@ from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.lane_pass import LanePass
 from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass
 from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
-from andiron.codegen.autoschedule.launches import context_of, joined_intermediates, launches_of
+from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program

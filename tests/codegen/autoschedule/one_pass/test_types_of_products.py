@@ -10,10 +10,11 @@ import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.one_pass import fragment_pass
 from andiron.codegen.autoschedule.gpu.one_pass_choice import BEFORE
-from andiron.codegen.autoschedule.launches import context_of, with_named_factors
+from andiron.codegen.autoschedule.launches.named_factors import with_named_factors
 from andiron.codegen.autoschedule.one_pass.chains import together_in_launch
 from andiron.codegen.autoschedule.one_pass.converted_operands import parts_of_passes
 from andiron.codegen.autoschedule.one_pass.kept_intermediates import kept_intermediates
+from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.passes import CompiledProgram
 from andiron.codegen.pipeline import compile_program

@@ -1,4 +1,4 @@
-"""The launches of an op: the computations that share one, the lines of a schedule for it, and the factors that have names."""
+"""The launches of an op: the computations that share one, and the lines of a schedule for it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...dsl import syntax
-from ...dsl.device import Device
-from ...dsl.errors import Diagnostics, UserError
-from ...dsl.errors.schedule import NotComputed
-from ...dsl.op import Op
-from ...dsl.support.fast_replace import replace
-from ...dsl.support.memoised import IdentityMemo, memoised
-from ...dsl.syntax import all_lines, tensors_of
-from ..lower.lowering_context import LoweringContext
-from ..lower.workspace import workspace
-from ..plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks, sums_apart
-from ..plan.computations import Computation, accumulating
-from ..plan.equal_factors import share_equal_factors
-from ..plan.group_launches import CircularLaunches, elementwise_outputs, group_launches
-from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names, without_second_names
-from ..schedule.build_tree import modifier
-from ..schedule.elaborate import RoleNames
-from ..schedule.explicit_lines import explicit_lines
-from ..schedule.roles import roles_of
-from ..schedule.size_bounds import with_size_bounds
-from .candidates import can_complete_apart, is_part_of_pass
-from .cpu.one_pass import one_pass_lines, pass_together
-from .cpu.precompute_operands import factors_of_moved, precomputed_operands
-from .gpu.materialised_operands import finished_operands, materialised_operands
-from .gpu.one_pass_choice import BEFORE, apart_launches, compared, rank_pass
-from .gpu.resident_rows import repeated_values
-from .line_builders import is_all_open, without_auto
-from .machine_model import block_machine
-from .made_in_tile.choose import made_in_tile
-from .made_in_tile.find_pairs import factors_of_products, read_beyond
-from .made_in_tile.operands_apart import OperandsApart, operands_apart
-from .one_pass.chains import ends_of_chains, together_in_launch
-from .one_pass.converted_operands import parts_of_passes, widen_operands
-from .one_pass.kept_intermediates import kept_intermediates
-from .rank import sample_sizes
-from .row_parts.find_chain import joined_statistics
-from .siblings.choice import siblings_joined
+from ....dsl import syntax
+from ....dsl.device import Device
+from ....dsl.errors import Diagnostics, UserError
+from ....dsl.errors.schedule import NotComputed
+from ....dsl.op import Op
+from ....dsl.syntax import all_lines, tensors_of
+from ...lower.lowering_context import LoweringContext
+from ...plan.check_blocks import check_blocks, check_inlined, inlined_tensors, joined_outputs, shared_by_blocks, sums_apart
+from ...plan.computations import Computation, accumulating
+from ...plan.group_launches import CircularLaunches, elementwise_outputs, group_launches
+from ...plan.name_factors import without_second_names
+from ...schedule.build_tree import modifier
+from ...schedule.elaborate import RoleNames
+from ...schedule.explicit_lines import explicit_lines
+from ...schedule.roles import roles_of
+from ...schedule.size_bounds import with_size_bounds
+from ..candidates import can_complete_apart, is_part_of_pass
+from ..cpu.one_pass import one_pass_lines, pass_together
+from ..cpu.precompute_operands import precomputed_operands
+from ..gpu.one_pass_choice import BEFORE, apart_launches, compared, rank_pass
+from ..gpu.resident_rows import repeated_values
+from ..line_builders import is_all_open, without_auto
+from ..machine_model import block_machine
+from ..made_in_tile.choose import made_in_tile
+from ..made_in_tile.find_pairs import factors_of_products, read_beyond
+from ..one_pass.chains import ends_of_chains, together_in_launch
+from ..one_pass.converted_operands import parts_of_passes
+from ..one_pass.kept_intermediates import kept_intermediates
+from ..op_context import context_of
+from ..rank import sample_sizes
+from ..row_parts.find_chain import joined_statistics
+from ..siblings.choice import siblings_joined
+from .named_factors import (
+    factors_apart,
+    finished_factors,
+    intermediates,
+    materialise_operands,
+    materialised,
+    with_named_factors,
+)
+from .own_blocks import has_own_launch, is_filled_in, keeps_for_completion, launch_blocks, moved_tensors
 
 
 @dataclass(frozen=True)
@@ -76,23 +80,6 @@ def launches_of_schedule(
     return ScheduleLaunches(op, context_of(op, device), parts, apart_tensors(op, device, lines, joined), lines)
 
 
-def context_of(op: Op, device: Device) -> LoweringContext:
-    """Every tensor of the op gets its type and shape; names that are taken are set aside."""
-    shapes = {t.name: t.shape for t in op.tensors}
-    again = second_names(op)
-    shapes |= {name: shapes[tensor] for name, tensor in again.items()}
-    ctx = LoweringContext(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
-    ctx.nameable = frozenset(shapes)
-    ctx.names |= {i for s in op.statements for i, _ in s.ranges}
-    ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
-    for level in device.levels:
-        ctx.names |= {level.name, level.name + "s"}
-    for t in op.tensors:
-        if t.role != "intermediate":
-            ctx.buffers.append(replace(workspace(ctx, t.name, t.dtype, t.shape), kind=t.role))
-    return ctx
-
-
 def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringContext | None = None) -> frozenset[str]:
     """Intermediates that completion keeps in the launch of their readers, where the lines are open and keep none themselves.
 
@@ -102,8 +89,8 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
     lines = tuple(x for x in lines if not isinstance(x, syntax.Inline))
     passes: frozenset[str] = frozenset()
     elsewhere = {s.target for s in op.statements}
-    before = inlined.union(_launch_blocks(device, lines))
-    for part, whole, made in parts_of_passes(op, device, before) if is_all_open(lines) or _filled_in(lines) else ():
+    before = inlined.union(launch_blocks(device, lines))
+    for part, whole, made in parts_of_passes(op, device, before) if is_all_open(lines) or is_filled_in(lines) else ():
         kept = kept_intermediates(part) - inlined
         ctx = ctx or (context_of(op, device) if kept else None)
         if ctx is None or not kept <= elsewhere:
@@ -115,13 +102,13 @@ def joined_intermediates(op: Op, device: Device, lines: tuple, ctx: LoweringCont
         if made is not None:
             passes |= kept | made
             elsewhere -= {s.target for s in (whole if made else part).statements}
-    joined = _joined_apart(op, device, lines) if elsewhere and _keeps_for_completion(device, lines) else frozenset()
+    joined = _joined_apart(op, device, lines) if elsewhere and keeps_for_completion(device, lines) else frozenset()
     joined = joined & elsewhere - ends_of_chains(op, passes) | passes
     if not elsewhere:
         return joined
-    faster = is_all_open(lines) and block_machine(device) is not None and bool(_intermediates(op))
+    faster = is_all_open(lines) and block_machine(device) is not None and bool(intermediates(op))
     if faster and ctx is not None:
-        ctx.alternatives += [x.report for x in _materialised(op, device)[1]]
+        ctx.alternatives += [x.report for x in materialised(op, device)[1]]
     return joined | _faster_joined(op, device, joined, inlined, ctx) if faster else joined
 
 
@@ -138,7 +125,7 @@ def _faster_joined(
     found = siblings_joined(ctx, op, launches)
     joined |= found
     _, apart = _kept_and_apart(op, device, (), joined)
-    tensors = (_intermediates(op) & read_beyond(op)) - apart | (_intermediates(op) & factors_of_products(op))
+    tensors = (intermediates(op) & read_beyond(op)) - apart | (intermediates(op) & factors_of_products(op))
     tensors -= joined | inlined
     pairs = made_in_tile(device, tensors, launches, lambda: context_of(op, device))
     ctx.alternatives += [x.report for x in pairs]
@@ -146,14 +133,14 @@ def _faster_joined(
 
 
 def _joined_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
-    own = _launch_blocks(device, lines)
-    rest = tuple(x for x in lines if not _has_own_launch(device, x))
+    own = launch_blocks(device, lines)
+    rest = tuple(x for x in lines if not has_own_launch(device, x))
     joined = joined_statistics(op, device, rest)
     machine = block_machine(device)
     if joined and machine is not None:
         joined |= repeated_values(op, machine, joined)
     if not joined:
-        joined = materialise_operands(op, device) - _operands_apart(op, device, lines) | elementwise_outputs(op)
+        joined = materialise_operands(op, device) - factors_apart(op, device, lines) | elementwise_outputs(op)
     return joined - own.keys()
 
 
@@ -181,11 +168,11 @@ def _made_by_pass(ctx: LoweringContext, op: Op, kept: frozenset[str], made: froz
 def _has_lines_of_pass(ctx: LoweringContext, op: Op, lines: tuple, kept: frozenset[str]) -> bool:
     """Whether the author's lines are some of one pass, and not of a launch apart."""
     device, together = ctx.device, together_in_launch(op, kept, frozenset())
-    if together is None or not is_part_of_pass(ctx, together, tuple(x for x in lines if not _has_own_launch(device, x))):
+    if together is None or not is_part_of_pass(ctx, together, tuple(x for x in lines if not has_own_launch(device, x))):
         return False
     if any(isinstance(x, syntax.Tile) and modifier(x, "online") is not None for x in all_lines(lines)):
         return True
-    joined = _joined_apart(op, device, lines) if _keeps_for_completion(device, lines) else frozenset()
+    joined = _joined_apart(op, device, lines) if keeps_for_completion(device, lines) else frozenset()
     try:
         apart = launches_of(op, device, lines, joined)
     except UserError:
@@ -205,13 +192,13 @@ def launches_of(
 
     joined   what completion keeps in the launch of its readers; None: what it likes best
     """
-    own = _launch_blocks(device, lines)
-    rest = tuple(x for x in lines if not _has_own_launch(device, x) and not isinstance(x, syntax.Inline))
+    own = launch_blocks(device, lines)
+    rest = tuple(x for x in lines if not has_own_launch(device, x) and not isinstance(x, syntax.Inline))
     said = frozenset(t for x in all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
-    moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
+    moved = moved_tensors(lines)
     kept, apart = _kept_and_apart(op, device, lines, joined)
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
-    inner, alone = _intermediates(op), [x for x in lines if _has_own_launch(device, x)]
+    inner, alone = intermediates(op), [x for x in lines if has_own_launch(device, x)]
     kept = kept & (inner | joined_outputs(op, alone)) - sums_apart(op, alone)
     groups = _planned(without_second_names(op), kept, apart & inner, staged & inner, lines, device)
     check_blocks(op, alone, every := tuple(all_lines(lines)), groups, device.memories[0].name)
@@ -246,34 +233,29 @@ def _kept_and_apart(
     op: Op, device: Device, lines: tuple, joined: frozenset[str] | None
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The tensors that are kept in the launch of their readers, and those with launches of their own."""
-    own = frozenset(_launch_blocks(device, lines))
+    own = frozenset(launch_blocks(device, lines))
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own
     inlined = inlined_tensors(lines)
     kept |= (joined_intermediates(op, device, lines) if joined is None else joined) - inlined
-    if not _keeps_for_completion(device, lines):
+    if not keeps_for_completion(device, lines):
         return kept, own
-    moved = {x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move)}
-    operands = precomputed_operands(op, device) | _finished(op, device) | ends_of_chains(op, kept)
-    operands |= _operands_apart(op, device, lines)
-    return kept, own | operands & _intermediates(op) - kept - moved - inlined
-
-
-def _intermediates(op: Op) -> frozenset[str]:
-    """Those that something is computed for."""
-    return frozenset(t.name for t in op.tensors if t.role == "intermediate") - second_names(op).keys()
+    moved = moved_tensors(lines)
+    operands = precomputed_operands(op, device) | finished_factors(op, device) | ends_of_chains(op, kept)
+    operands |= factors_apart(op, device, lines)
+    return kept, own | operands & intermediates(op) - kept - moved - inlined
 
 
 def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozenset[str], lines: tuple, device: Device):
     """`plan`, whose circles are the fault of a line of the author's; what only the compiler would keep is not kept then, nor
     where a launch would have two blocks."""
-    own = [x for x in lines if _has_own_launch(device, x)]
+    own = [x for x in lines if has_own_launch(device, x)]
     said = {t for x in all_lines(lines) for t in tensors_of(x)}
     while True:
         try:
             groups = group_launches(op, kept, apart, staged, [frozenset(x.tensors) for x in own])
         except CircularLaunches as error:
-            if outputs := error.tensors & kept - _intermediates(op):  # they are stored in any case
+            if outputs := error.tensors & kept - intermediates(op):  # they are stored in any case
                 kept -= outputs
                 continue
             line = next((x for x in all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
@@ -293,100 +275,7 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         kept -= joining
 
 
-def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
-    """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    spoken = named = frozenset(t for x in all_lines(lines) for t in tensors_of(x))
-    op, converted = widen_operands(op, device, context_of)
-    op, once = inline_copies(op, named), frozenset(_launch_blocks(device, lines))
-    carries = any(modifier(x, "carry") is not None for x in all_lines(lines))  # made for all terms of all rows, they undo it
-    every = None
-    if is_all_open(lines) or (_filled_in(lines) and not carries):
-        every = name_factors(op)
-        finished = _finished(every, device)
-        named |= materialise_operands(every, device) | finished | squared_factor_names(op) | converted
-        rest = tuple(x for x in lines if not _has_own_launch(device, x))
-        made = precomputed_operands(op, device)
-        named |= made - factors_of_moved(name_factors(op, made), made, _moved(rest)).union(
-            *(factors_of_moved(name_factors(op, made), made, _moved(x), t) for t, x in _launch_blocks(device, lines).items())
-        )
-        once |= named & made | finished
-    op = share_equal_factors(op, once, spoken, _moved(lines))
-    # The lines are for one launch. Others are chosen, and stage factors by names of their own.
-    with_names = name_factors(op, named | squared_factor_names(op, named))
-    return every if every is not None and with_names == every else with_names  # what was found for it is known
-
-
-def _moved(lines: tuple) -> frozenset[str]:
-    return frozenset(x.tensor for x in all_lines(lines) if isinstance(x, syntax.Move))
-
-
-def materialise_operands(op: Op, device: Device) -> frozenset[str]:
-    """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
-    return _materialised(op, device)[0]
-
-
-def _operands_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
-    """Those of them that launches of their own compute."""
-    found = _materialised(op, device)[1] if is_all_open(lines) else ()
-    return frozenset(t for x in found if x.is_faster for t in x.tensors)
-
-
-Materialised = tuple[frozenset[str], tuple[OperandsApart, ...]]
-
-
-def _materialised(op: Op, device: Device) -> Materialised:
-    return _by_device(op).of(device, lambda device: _materialise_operands(op, device))
-
-
-@memoised
-def _by_device(op: Op) -> IdentityMemo[Device, Materialised]:
-    return IdentityMemo()
-
-
-def _materialise_operands(op: Op, device: Device) -> Materialised:
-    machine = block_machine(device)
-    pointwise = _pointwise_intermediates(op) - _finished(op, device)
-    if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
-        return frozenset(), ()
-    made = materialised_operands(context_of(op, device), machine, op, pointwise)
-    return made, operands_apart(op, made, lambda: context_of(op, device))
-
-
-def _finished(op: Op, device: Device) -> frozenset[str]:
-    return frozenset() if block_machine(device) is None else _finished_operands(op)
-
-
-@memoised
-def _finished_operands(op: Op) -> frozenset[str]:
-    return finished_operands(op, _pointwise_intermediates(op))
-
-
-def _pointwise_intermediates(op: Op) -> frozenset[str]:
-    return frozenset(s.target for s in op.statements if s.reduction is None) & _intermediates(op)
-
-
-def _has_own_launch(device: Device, line: syntax.Line) -> bool:
-    """Is it `keep T in <outermost memory>:` with a block?"""
-    return isinstance(line, syntax.Keep) and line.memory == device.memories[0].name and line.block is not None
-
-
-def _launch_blocks(device: Device, lines: tuple) -> dict[str, tuple]:
-    """The tensors that have launches of their own by a line, with the block of each."""
-    return {t: x.block or () for x in lines if _has_own_launch(device, x) for t in x.tensors}
-
-
-def _keeps_for_completion(device: Device, lines: tuple) -> bool:
-    """May completion keep intermediates? The main launch is open, and keeps none by a line of the author's."""
-    rest = tuple(x for x in lines if not _has_own_launch(device, x))
-    return is_all_open(lines) or (_filled_in(rest) and not any(isinstance(x, syntax.Keep) for x in all_lines(rest)))
-
-
-def _filled_in(lines: tuple) -> bool:
-    """May completion keep what the author's lines do not mention?"""
-    return any(isinstance(x, syntax.AutoLine) for x in lines)
-
-
-def _main(groups, kept: frozenset[str], moved: set[str]) -> tuple[Computation, ...] | None:
+def _main(groups, kept: frozenset[str], moved: frozenset[str]) -> tuple[Computation, ...] | None:
     """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do; of those the
     one that reads most of what it moves."""
     told = [

@@ -1,0 +1,1 @@
+"""The launches of an op: which computations share one, by the lines of a schedule and by what completion prefers."""
