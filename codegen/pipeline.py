@@ -19,6 +19,7 @@ from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.errors import UserError
 from ..dsl.op import Op
+from ..dsl.support.stack_room import with_stack_room
 from . import passes
 from .lower_launches import UnkeptIntermediate
 from .passes import Compilation, CompiledProgram
@@ -81,6 +82,7 @@ def run(todo: tuple[Pass, ...], c: Compilation, observer: Observer | None = None
             observer(x, c, perf_counter() - began)
 
 
+@with_stack_room
 def compile_program(
     module: Any,
     op: Op,

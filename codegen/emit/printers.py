@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
 from ...dsl.source import Span
+from ...dsl.support.stack_room import with_stack_room
 from ..ir.program import Program
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DIALECTS = {"cpp": "cpu.cpu_printer", "cuda": "gpu.cuda", "hip": "gpu.hip", "emulate": "emulated.emulated_printer"}
 
 
+@with_stack_room
 def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] = ()) -> str:
     """The text of `program`: complete, compilable by itself, the same for equal programs.
 
