@@ -46,7 +46,7 @@ from .contraction_resources import (
     contraction_lower_bound,
     contraction_resources,
     contraction_traffic,
-    operand_buffers,
+    result_is_staged,
 )
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
@@ -328,7 +328,7 @@ class ContractionTemplate:
         without = {x for x, off in absent.items() if off}
         given: dict[str, tuple[syntax.Line, ...]] = {"fuse": mp.fuses}
         given |= {} if self.by_group else {"lane": (self._lane_line(at),)}
-        if self.result is not None and self.result.fits(at, operand_buffers(self, at)):
+        if self.result is not None and result_is_staged(self, at):
             block = (self.result.line(machine.staging.name, at),)
             given["keep"] = (syntax.Keep(mp.computation.names[:1], machine.register.name, block=block),)
         at = at | {"inner": mp.leaf[2]}

@@ -110,8 +110,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     w, o, leaf, stages, split = block_walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
-    asked, through = _result_traffic(nest, t, o.stage * stages, stored)
-    registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
+    staged = _result_is_staged(nest, t, o)
+    asked, through = _result_traffic(nest, t, staged, stored)
     exposed: Any = 0
     addressing: Any = 0
     waits: Any = np.where(t["sets"] > 1, 0, (STALL + (o.written + o.read * groups) / machine.staging_bytes) * w.steps)
@@ -124,8 +124,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
-        registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
-        staged=np.ceil(o.stage * stages),
+        registers=_registers(nest, t, o),
+        staged=np.maximum(np.ceil(o.stage * stages), np.where(staged, nest.result.bytes(t), 0) if nest.result else 0),
         pipe=leaf * _cycles(nest) * w.iterations + lost,
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
         + (o.copies + STEP + REMAINDERS * (np.log2(stages) % 1 > 0)) * w.steps
@@ -143,23 +143,34 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         addressing=addressing,
         second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         first_loads=o.stage * ahead,
-        last_stores=nest.result.last_stores(t, o.stage * stages) * ahead if nest.result else 0,
+        last_stores=nest.result.last_stores(t, staged) * ahead if nest.result else 0,
         run=t["wn"],
         waits=waits,
     )
 
 
-def operand_buffers(nest: ContractionTemplate, at: dict[str, Any]) -> Any:
-    """Bytes of a block's buffers of operands, for one candidate."""
-    return _of_depths(nest, at, at["bk"]).stage * at["stages"]
+def result_is_staged(nest: ContractionTemplate, at: dict[str, Any]) -> bool:
+    """Of one candidate."""
+    return bool(_result_is_staged(nest, at, _of_depths(nest, at, at["bk"])))
 
 
-def _result_traffic(nest: ContractionTemplate, t: Tiles, room: Any, stored: Any) -> tuple[Any, Any]:
+def _result_is_staged(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> Any:
+    if nest.result is None:
+        return False
+    return nest.result.fits(nest.machine, t, _registers(nest, t, o), np.ceil(o.stage * t["stages"]))
+
+
+def _registers(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> Any:
+    """Of a lane."""
+    registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
+    return np.ceil(np.where(t["stages"] > 1, registers + o.prefetch, registers))
+
+
+def _result_traffic(nest: ContractionTemplate, t: Tiles, staged: Any, stored: Any) -> tuple[Any, Any]:
     """Bytes of transactions that store the result, of all blocks, and those that go through a block's staging memory."""
     result = nest.result
     if result is None:
         return stored, 0.0
-    staged = result.fits(t, room)
     return stored * np.where(staged | (t["split"] > 0), 1.0, result.waste), np.where(staged, 2 * result.bytes(t), 0)
 
 
@@ -362,8 +373,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     result: Any = 0  # of a block: written, and read by rows
     if nest.result is not None:
         live = nest.result.access.footprint(extents) * prod(w.share[x] for x in w.share if x in nest.result.access.axes)
-        fits = nest.result.fits(t, _operands(nest, t).stage * t["stages"])
-        result = np.where(fits, 2 * live * nest.result.access.dtype.bytes, 0)
+        staged_too = _result_is_staged(nest, t, _operands(nest, t))
+        result = np.where(staged_too, 2 * live * nest.result.access.dtype.bytes, 0)
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > w.loops, (t["sets"] - 1) * w.loops, 0)
     more = np.where(w.steps > t["stages"], t["stages"] - 1, 0) * again_loaded

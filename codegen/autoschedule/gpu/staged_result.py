@@ -6,7 +6,7 @@
 An instruction spreads its result over a group by its fragment. Where a row of the fragment is shorter than a transaction, a
 store of the group fills parts of many. The buffer lies where those of the operands were (`lower.capacity`).
 
-ROOM    The result is staged where the operands' buffers have the room: no block takes more memory for it.
+ROOM    The result is staged where the operands' buffers have the room, or where as many blocks are resident with more.
 SPREAD  Rows that fill all banks once or several times are swizzled, others padded: neighbours in a column are in other banks.
         Of open sizes all are padded: for these coverage is proven.
 VECTORS Rows are as long as vectors, or of open length: others are stored element by element either way.
@@ -23,8 +23,10 @@ from ....dsl import syntax
 from ...ir.limits import WIDEST_ACCESS
 from ..access_model import AccessModel
 from ..line_builders import modifier
+from .cost import resident_blocks
 
 if TYPE_CHECKING:
+    from ..machine_model import MachineModel
     from .contraction import ContractionTemplate
 
 
@@ -48,13 +50,19 @@ class StagedResult:
         """SPREAD"""
         return self.pad if self.banks is None else np.where(t[self.columns] % self.banks, self.pad, 0)
 
-    def fits(self, t: dict[str, Any], operands: Any) -> Any:
-        """ROOM, where buffers of the operands have so many bytes. Parts of a split reduction are not staged."""
-        return (t["split"] == 0) & (self.bytes(t) <= operands)
+    def fits(self, machine: MachineModel, t: dict[str, Any], registers: Any, operands: Any) -> Any:
+        """ROOM, of lanes with so many registers, where buffers of the operands have so many bytes. Parts of a split reduction
+        are not staged."""
+        mine, groups = self.bytes(t), t["gm"] * t["gn"]
+        room = mine <= operands
+        if not np.all(room):
+            more = resident_blocks(machine, groups, registers, np.maximum(mine, operands))
+            room |= (more > 0) & (more >= resident_blocks(machine, groups, registers, operands))
+        return (t["split"] == 0) & room
 
-    def last_stores(self, t: dict[str, Any], operands: Any) -> Any:
+    def last_stores(self, t: dict[str, Any], staged: Any) -> Any:
         """Bytes that pass the pipe of staging memory when a block has computed: in and out, or whole transactions."""
-        return self.bytes(t) * np.where(self.fits(t, operands), 2, self.waste)
+        return self.bytes(t) * np.where(staged, 2, self.waste)
 
     def line(self, memory: str, t: dict[str, int]) -> syntax.Move:
         """The line in the block of the accumulator's `keep`."""

@@ -1,8 +1,9 @@
-"""Results whose fragments have short rows go through staging memory, where its buffers have the room."""
+"""Results whose fragments have short rows go through staging memory, where a block has the room."""
 
 from __future__ import annotations
 
 import pytest
+from andiron import loads
 from andiron.runtime.check_results import ExpectedResults
 from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import random_inputs
@@ -25,7 +26,10 @@ def is_staged(op: str, device: str, sizes: dict[str, int]) -> bool:
         ("gemm_f16", "sm_80", {}, True),
         ("gemm_f16_f32", "sm_80", SQUARE, False),  # eight floats are a transaction
         ("gemm_f16", "sm_80", SQUARE | {"N": 4100}, False),  # rows are no whole vectors
-        ("gemm_f16", "sm_75", SQUARE, False),  # no room: 66 KiB, and the operands take 48
+        ("gemm_f16", "sm_75", SQUARE, True),  # 64 KiB, and the operands take 48: one block is resident either way
+        ("gemm_f16_nt", "gfx942", SQUARE, True),  # the same, and 54
+        ("gemm_f16", "gfx1100", SQUARE, True),  # two blocks
+        ("gemm_f16", "gfx942", SQUARE, False),  # no room: 128 KiB of 64
     ],
 )
 def test_short_rows_are_staged_where_there_is_room(op: str, device: str, sizes: dict[str, int], staged: bool) -> None:
@@ -43,3 +47,13 @@ def test_rows_are_stored_in_whole_transactions(device: str, fixed: bool) -> None
     assert k.report.counts is not None
     (stored,) = (s for s in k.report.counts.sites if s.buffer == "C" and s.access == "written")
     assert stored.transactions == stored.least
+
+
+@pytest.mark.parametrize(("op", "device"), [("gemm_f16_nt", "gfx942"), ("gemm_f16", "gfx1100")])
+@pytest.mark.parametrize("dims", [dict(M=128, N=256, K=64), dict(M=200, N=264, K=40), dict(M=1, N=8, K=8)])
+def test_a_result_that_takes_more_room_than_the_operands(op: str, device: str, dims: dict[str, int]) -> None:
+    lines = compiled(op, device, SQUARE).schedule
+    assert "move C -> shared swizzle" in lines
+    k = compile(loads("import std.ops.gemm\n" + lines), op, f"{op}_auto", f"emulate:{device}", sizes=dims)
+    inputs = random_inputs(k.op, dims)
+    assert ExpectedResults(k.op, inputs).check([k(*inputs)]).ok
