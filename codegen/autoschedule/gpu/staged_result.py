@@ -23,10 +23,10 @@ from ....dsl import syntax
 from ...ir.limits import WIDEST_ACCESS
 from ..access_model import AccessModel
 from ..line_builders import modifier
+from ..machine_model import MachineModel
 from .cost import resident_blocks
 
 if TYPE_CHECKING:
-    from ..machine_model import MachineModel
     from .contraction import ContractionTemplate
 
 
