@@ -13,6 +13,7 @@ from andiron.runtime.gpu.resource_usage import ResourceUsage
 from andiron.runtime.machine_code.main_loop_report import main_loop_report, main_loop_reports
 from andiron.runtime.machine_code.nvdisasm import find_nvdisasm
 from andiron.runtime.machine_code.parse_sass import parse_sass
+from andiron.runtime.machine_code.read_machine_code import read_machine_code
 from andiron.runtime.machine_code.sass_classes import sass_class
 from andiron.runtime.machine_code.sm_figures import SmFigures
 from andiron.runtime.report import report_table
@@ -158,6 +159,16 @@ def test_a_product_of_matrices():
     assert found.model is not None
     assert next(iter(found.model.busy)) == "tensor"
     assert found.model.busy["tensor"] > 0.9
+
+
+def test_vectors_are_stored_whole():
+    """Of open sizes as well, where the compiler once stored each of the 4 words of a vector by itself."""
+    kernel = andiron.compile(LIBRARY, "gemm_f16", "auto", "cuda:sm_80")
+    needs(kernel.variants[0].target)
+    if find_nvdisasm() is None:
+        pytest.skip("no nvdisasm: pip install 'andiron[cuda-tools]'")
+    code = next(c for name, c in read_machine_code(kernel.variants[0]).items() if not name.endswith("_any"))
+    assert {i.opcode for i in code if i.base == "STG"} == {"STG.E.128"}
 
 
 def test_a_product_of_multiply_adds():
