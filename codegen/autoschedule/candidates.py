@@ -100,12 +100,14 @@ def _completions_of_pass(ctx: LoweringContext, computations: tuple[Computation, 
 
 def _fit(ctx: LoweringContext, computations: tuple[Computation, ...], found: list[_CompletedPass]) -> list[bool]:
     """Which of them fit the device with the author's sizes, as the model has it; all where there is no model."""
-    nest = found[0].candidate.template if found else None
-    if not isinstance(nest, PassModel):
-        return [True] * len(found)
     own, extents = sample_sizes(ctx, computations)[-1]
-    tiles = [nest.with_sizes_of([line for _, line in x.merged], x.candidate.tile) for x in found]
-    return nest.fit(tiles, own | extents | nest.problem.sizes(own)).tolist()
+    out = [True] * len(found)
+    for nest in {id(n): n for x in found if isinstance(n := x.candidate.template, PassModel)}.values():
+        some = [n for n, x in enumerate(found) if x.candidate.template is nest]
+        tiles = [nest.with_sizes_of([line for _, line in found[n].merged], found[n].candidate.tile) for n in some]
+        for n, fits in zip(some, nest.fit(tiles, own | extents | nest.problem.sizes(own)).tolist(), strict=True):
+            out[n] = fits
+    return out
 
 
 def _less_copied(x: _CompletedPass) -> Candidate:

@@ -31,7 +31,7 @@ from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import FEW, contiguous_along_k, deserves_few_columns, deserves_few_rows, sample_problem
 from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
-from .gpu.one_pass_choice import pass_nest
+from .gpu.one_pass_choice import pass_nests
 from .gpu.pass_model import PassModel
 from .machine_model import block_machine
 from .one_pass.chains import pass_in_one_launch
@@ -159,7 +159,7 @@ def _passes_on_cores(op: Op, device: Device, dims: set[str], known: Mapping[str,
 def _nest_of_pass(op: Op, device: Device, where: tuple[syntax.SizeCondition, ...]) -> PassModel | None:
     bounded = with_bounds(op, where)
     together = pass_in_one_launch(bounded)
-    return pass_nest(context_of(bounded, device), together) if together is not None else None
+    return next(iter(pass_nests(context_of(bounded, device), together)), None) if together is not None else None
 
 
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:

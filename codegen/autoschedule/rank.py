@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import takewhile
 from math import prod
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,7 +30,7 @@ from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
 from .gpu.elementwise import elementwise_templates, together_templates
-from .gpu.one_pass import product_pass
+from .gpu.one_pass import product_passes
 from .gpu.row_reductions import row_templates
 from .line_builders import is_all_open
 from .machine_model import MachineModel, block_machine
@@ -256,8 +257,8 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
     chain = product_of_product(computations) if is_all_open(lines) else None
-    if chain is not None and (together := product_pass(ctx, computations, chain)) is not None:
-        yield together
+    if chain is not None and (together := product_passes(ctx, computations, chain)):
+        yield from together
         yield from products_templates(ctx, machine, computations)
         return
     products = list(products_templates(ctx, machine, computations)) if is_all_open(lines) else []
@@ -363,11 +364,11 @@ def candidates_of(found: list[RankedCandidates], launch: str, lines: Lines = AUT
     return _made(found, best_candidates(found), launch, lines)
 
 
-def every_candidate(r: RankedCandidates, launch: str) -> list[Candidate]:
-    """All candidates of a nest that fit, the fastest at the largest sizes first."""
-    fit = np.flatnonzero(np.isfinite(r.seconds[-1]))
-    order = fit[np.argsort(r.seconds[-1, fit], kind="stable")].tolist()
-    return _made([r], [(r, i, float(r.seconds[-1, i] / r.seconds[-1, order[0]])) for i in order], launch, AUTO)
+def every_candidate(found: list[RankedCandidates], launch: str) -> list[Candidate]:
+    """All candidates that fit, the fastest at the largest sizes first."""
+    fit = [(r, int(i), float(r.seconds[-1, i])) for r in found for i in np.flatnonzero(np.isfinite(r.seconds[-1]))]
+    order = sorted(fit, key=itemgetter(2))
+    return _made(found, [(r, i, x / order[0][2]) for r, i, x in order], launch, AUTO)
 
 
 def _made(

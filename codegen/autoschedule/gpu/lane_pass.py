@@ -48,11 +48,12 @@ from ..tile_space import Tiles, ceil_div
 from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import PLAIN, StagedOperand
-from .pass_model import RUNNING, SPARE, PassModel, copies
+from .pass_model import RUNNING, SPARE, STAGES, PassModel, copies
 from .register_sets import SYNC
 
 ROWS = (1, 2, 4, 8)  # rows: of a lane [tried; test_sizes_tried_for_lanes]
-SHARING = (1, 2, 4, 8)  # lanes: that share a row [tried; test_sizes_tried_for_lanes]
+SHARING = (1, 2, 4, 8, 16, 32)  # lanes: that share a row [tried; test_sizes_tried_for_lanes]
+MOST_SHARING = 8  # lanes: that share a row where there are rows for all lanes [estimate; test_sizes_tried_for_lanes]
 GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_lanes]
 KEYS = (8, 16, 32)  # keys: whose scores are computed at a time [tried; test_sizes_tried_for_lanes]
 COPIED = (1, 2, 4)  # tiles of keys: that are copied at a time [tried; test_sizes_tried_for_lanes]
@@ -72,7 +73,7 @@ class LanePass(PassModel):
     def __str__(self) -> str:
         return "scalars"
 
-    def rows_of_call(self) -> int:
+    def least_of_block(self) -> int:
         """With fewer rows than these most lanes of a warp have none."""
         return self.machine.lanes // 2
 
@@ -86,7 +87,6 @@ class LanePass(PassModel):
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         """Rows of a lane, lanes that share one, rows of a warp and of a block, keys of scores and of copies, and stages."""
         lanes, narrow, key = self.machine.lanes, min(map(int, self.widths(self.most).values())), self.most[self.found.key]
-        stages = (1, 2) if any(s.asynchronous for s in self.staged) else (1,)
         found = [
             (r, share, lanes // share * r, lanes // share * r * g, n, n * c, s)
             for share in SHARING
@@ -94,8 +94,9 @@ class LanePass(PassModel):
             for g in GROUPS
             for n in KEYS
             for c in COPIED
-            for s in stages
-            if self.vector * (share - 1) < narrow  # each of them has features, or lanes would be numbered otherwise
+            for s in STAGES
+            if (share <= MOST_SHARING or 2 * lanes // share > self.most[self.row])
+            and self.vector * (share - 1) < narrow  # each of them has features, or lanes would be numbered otherwise
             and (g == 1 or lanes // share * r * (g - 1) < self.most[self.row])
             and (n * c == KEYS[0] or n * c < 2 * key)
         ]
@@ -167,7 +168,7 @@ class LanePass(PassModel):
 
     def _registers(self, t: Tiles) -> np.ndarray:
         """Of a lane: the results and running values; the scores of each of their products; beside these the sums and operands
-        of one, or the values."""
+        of one, or the values; and what is loaded for the next iteration."""
         word = self.machine.register_bytes
         held, scores, *values = (
             max(1, w.value.dtype.bytes // word) for w in (self.product, self.scores[-1], *self.found.values)
@@ -175,8 +176,18 @@ class LanePass(PassModel):
         each = t["rows"] * t["bt"]
         operand = (t["rows"] + 1) * self.vector * max(s.access.dtype.bytes for s in self.staged) / word
         beside = np.maximum(each * scores, each * sum(values)) + operand
+        spans = {**self.widths(self.most), self.found.key: t["bk"]}
+        ahead = sum(
+            s.access.footprint(spans) * s.access.dtype.bytes / word / (t["bi"] // t["wi"] * self.machine.lanes)
+            for s in copies(self.staged)
+            if self.row not in s.access.axes and not s.asynchronous
+        )
         return np.ceil(
-            t["rows"] * (self._part(t, self.width) * held + RUNNING) + len(self.scores) * each * scores + beside + SPARE
+            t["rows"] * (self._part(t, self.width) * held + RUNNING)
+            + len(self.scores) * each * scores
+            + beside
+            + ahead * (t["stages"] > 1)
+            + SPARE
         )
 
     def fit(self, tiles: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> np.ndarray:
@@ -217,16 +228,16 @@ class LanePass(PassModel):
         return s.line(self.machine.staging.name, at["bk"] if row == inf else int(row))
 
 
-def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> LanePass | None:
-    """BOUNDED_FEATURES; None also where an operand is read at subscripts that are no plain indices, or is converted before."""
+def lane_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[LanePass, ...]:
+    """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
     if machine is None or found is None or len(found.products) != 1 or found.operands:
-        return None
+        return ()
     product = found.products[0]
     if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):
-        return None
+        return ()
     if len(found.features(product)) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):
-        return None
+        return ()
     model = PassModel(ctx, machine, found)
     before: dict[str, tuple[Computation, StagedOperand]] = {}
     staged: list[StagedOperand] = []
@@ -237,10 +248,10 @@ def lane_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> La
                 s = _staged(model, a, near)
                 other = before.setdefault(a.tensor, (w, s)) if s is not None else None
                 if s is None or (other is not None and other[1] is not s and model.copied_for(*other, w, a) is None):
-                    return None
+                    return ()
                 staged.append(s)
     staged.sort(key=lambda s: model.row not in s.access.axes)
-    return LanePass(ctx, machine, found, tuple(staged)) if len(staged) == 2 * len(found.scores) + 1 else None
+    return (LanePass(ctx, machine, found, tuple(staged)),) if len(staged) == 2 * len(found.scores) + 1 else ()
 
 
 def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None:

@@ -20,6 +20,8 @@ SUMS             scores of several products have a `keep` for each, whose result
 PASSES           the result of the first is an operand of the second as it lies, or in another order of the keys
                  (`term_order`), and rows of both results lie alike.
 CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
+FEWER_ROWS       of instructions that are as fast those of each number of rows are tried: with fewer a block has more warps, if
+                 the staging memory has room for few rows, and one query takes less time.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
@@ -54,12 +56,13 @@ from .computed_operands import ElementCost, operand_cost
 from .contraction_resources import STEP
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand, best_staging
-from .pass_model import RUNNING, SPARE, PassModel, copies
+from .pass_model import RUNNING, SPARE, STAGES, PassModel, copies
 from .register_sets import SYNC
 
-KEYS = (32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
+KEYS = (16, 32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]
 GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
+DEPTH = 32  # elements: of a reduced index, in copies whose layout is looked for [estimate; test_lines]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +70,13 @@ class FragmentPass(PassModel):
     """A pass by instructions (a `NestModel`).
 
     `firsts`, `second`: how it computes each of the scores, and the product over the keys. `passes`: PASSES, else CROSSES.
+    `most_rows`: of FEWER_ROWS the most that an instruction has.
     """
 
     firsts: tuple[InstrMatch, ...]
     second: InstrMatch
-    passes: bool = True
+    passes: bool
+    most_rows: int
 
     def __str__(self) -> str:
         return " and ".join(dict.fromkeys(m.instr.name for m in (self.first, self.second)))
@@ -86,9 +91,19 @@ class FragmentPass(PassModel):
         """Keys of a call of the product, or of several for one of the scores: each of both is visited once."""
         return max(m.extent(self.found.key) for m in (self.first, self.second))
 
+    @property
     def rows_of_call(self) -> int:
-        """The rows of an instruction."""
+        """Those of an instruction."""
         return self.first.extent(self.row)
+
+    def least_of_block(self) -> int:
+        return self.most_rows
+
+    @cached_property
+    def _whole_widths(self) -> dict[str, float]:
+        """The most of all features, in whole calls: so many are staged."""
+        every = (*self.firsts, self.second)
+        return {i: round_up(int(n), max(m.extent(i) for m in every)) for i, n in self.widths(self.most).items()}
 
     @cached_property
     def operands(self) -> tuple[tuple[InstrMatch, tuple[StagedOperand, ...]], ...]:
@@ -110,7 +125,7 @@ class FragmentPass(PassModel):
             if a.tensor in operands and a.tensor in self.ctx.shapes and depth in a.axes and not self.is_made(a):
                 other = before.get(a.tensor)
                 near = self.copied_for(*other, w, a) if other is not None else None
-                deep = int(min(KEYS[0], self.most[depth]))
+                deep = int(min(DEPTH, self.most[depth]))
                 s = best_staging(self.ctx, self.machine, mapping, a, deep, {}, self.converted.get(a.tensor), inner=near)
                 if s is not None and (other is None or near is not None):
                     yield s
@@ -140,13 +155,12 @@ class FragmentPass(PassModel):
         """Rows of a block and of a warp, keys of an iteration, and stages."""
         high, key = self.first.extent(self.row), self.most[self.found.key]
         least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
-        stages = (1, 2) if self.converted or any(s.asynchronous for s in self.staged) else (1,)
         found = [
             (high * r * g, high * r, max(least, n), s)
             for r in ROWS
             for g in GROUPS
             for n in KEYS
-            for s in stages
+            for s in STAGES
             if (g == 1 or high * r * (g - 1) < self.most[self.row]) and (n == KEYS[0] or n < 2 * key)
         ]
         columns = np.array(list(dict.fromkeys(found))).T
@@ -169,7 +183,7 @@ class FragmentPass(PassModel):
         fetch, read = self._reads(t, widths)
         once, each_turn = self._staged_bytes(t, widths)
         asked_once, asked_each = self._staged_bytes(t, widths, self.converted)
-        held_once, held_each = self._staged_bytes(t, self.widths(self.most))
+        held_once, held_each = self._staged_bytes(t, self._whole_widths)
         first, each_copy = self._conversions(t, widths)
         issue = turns * (sum(n for _, n in made) + fetch + scalars + each_copy + STEP) + first
         return ResourceUse(
@@ -227,22 +241,23 @@ class FragmentPass(PassModel):
     def _conversions(self, t: Tiles, widths: Mapping[str, Any]) -> tuple[Any, Any]:
         """CONVERTED, of a warp: instructions once, and in each iteration."""
         machine, out = self.machine, {True: 0.0, False: 0.0}
-        for s, elements in self._converted_elements(t, widths):
+        for s, elements in self._copied_elements(t, widths):
+            if s.access.tensor not in self.converted:
+                continue
             operations = self.converted[s.access.tensor].operations * machine.lanes * machine.schedulers
             each = (2 + s.calc) / s.vector + 1 / s.stored + operations / machine.operations(self.score_type.compute)
             out[self.row in s.access.axes] += elements * each
         return out[True], out[False]
 
-    def _converted_elements(self, t: Tiles, widths: Mapping[str, Any]) -> Iterator[tuple[StagedOperand, Any]]:
-        """CONVERTED: elements of a lane."""
+    def _copied_elements(self, t: Tiles, widths: Mapping[str, Any]) -> Iterator[tuple[StagedOperand, Any]]:
+        """Elements that a lane copies."""
         spans = {**widths, self.row: t["bi"], self.found.key: t["bt"]}
         for s in copies(self.staged):
-            if s.access.tensor in self.converted:
-                yield s, s.access.footprint(spans) / (t["bi"] // t["wi"] * self.machine.lanes)
+            yield s, s.access.footprint(spans) / (t["bi"] // t["wi"] * self.machine.lanes)
 
     def _registers(self, t: Tiles) -> np.ndarray:
         """Of a lane: the result, running values, and scores of each product; beside these the sums and operands of one, or
-        the values and operands of one call of the product over the keys; and what is converted in the next iteration."""
+        the values and operands of one call of the product over the keys; and what is loaded for the next iteration."""
         lanes, word = self.machine.lanes, self.machine.register_bytes
         held = round_up(self.width, self.second.extent(self.feature))
         each = projected(fragment_map(self.first, self.first.instr.statement.target), frozenset(self.found.rows))
@@ -257,11 +272,13 @@ class FragmentPass(PassModel):
         first = (count + 1) * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * deep * size
         second = t["wi"] * (count * scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
         ahead = sum(
-            n * self.converted[s.access.tensor].own / word * (t["stages"] > 1)
-            for s, n in self._converted_elements(t, self.widths(self.most))
-            if self.row not in s.access.axes
+            n * (self.converted[x].own if (x := s.access.tensor) in self.converted else s.access.dtype.bytes)
+            for s, n in self._copied_elements(t, self.widths(self.most))
+            if self.row not in s.access.axes and not s.asynchronous
         )
-        return np.ceil((t["wi"] * held + np.maximum(first, second)) / lanes + running + ahead + SPARE)
+        return np.ceil(
+            (t["wi"] * held + np.maximum(first, second)) / lanes + running + ahead / word * (t["stages"] > 1) + SPARE
+        )
 
     @cached_property
     def _copies(self) -> float:
@@ -313,32 +330,36 @@ def calls(m: InstrMatch, spans: dict) -> Any:
     return prod((np.ceil(n / m.extent(i)) for i, n in spans.items()), start=np.float64(m.calls))
 
 
-def fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
-    """The pass of attention and the like by an instruction; None where there is none."""
+def fragment_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass, ...]:
+    """The passes of attention and the like by instructions."""
     found = one_pass_of(computations)
-    return _fragment_pass(ctx, computations, found) if found is not None and len(found.products) == 1 else None
+    return product_passes(ctx, computations, found) if found is not None and len(found.products) == 1 else ()
 
 
-def product_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
-    """The same of what is `found`, a product of a product."""
-    return _fragment_pass(ctx, computations, found)
-
-
-def _fragment_pass(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> FragmentPass | None:
-    """PASSES, BOUNDED_FEATURES: the fastest instructions of groups for the products; None where there are none."""
+def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> tuple[FragmentPass, ...]:
+    """PASSES, BOUNDED_FEATURES: by the fastest instructions of groups for the products, and FEWER_ROWS; none where there are
+    none. Of what is `found`, which may be a product of a product."""
     machine = block_machine(ctx.device)
     if machine is None:
-        return None
+        return ()
     if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):
-        return None
+        return ()
     if len(found.features(found.products[0])) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):
-        return None
+        return ()
     for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
+        out: list[FragmentPass] = []
+        fastest = 0.0
         for firsts, second in _ways(ctx, machine, computations, found, passes):
-            nest = FragmentPass(ctx, machine, found, firsts, second, passes)
+            cycles, rows = _cycles(machine, found, firsts, second)[0], firsts[-1].extent(found.rows[-1])
+            if out and (cycles > fastest or rows >= out[-1].rows_of_call):
+                continue
+            nest = FragmentPass(ctx, machine, found, firsts, second, passes, out[0].rows_of_call if out else rows)
             if len(nest.staged) == 2 * len(found.scores) + 1 and (passes or nest.crossing is not None):
-                return nest
-    return None
+                out.append(nest)
+                fastest = cycles
+        if out:
+            return tuple(out)
+    return ()
 
 
 def _ways(

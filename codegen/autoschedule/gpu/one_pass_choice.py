@@ -19,6 +19,7 @@ from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
 from ..one_pass.find_pass import one_pass_of
 from ..rank import (
+    FAR_OFF,
     RankedCandidates,
     Sizes,
     best_candidates,
@@ -31,42 +32,50 @@ from ..rank import (
     sample_sizes,
 )
 from ..report import CandidateReport, LaunchReport, launch_report
-from .lane_pass import LanePass, lane_pass
-from .one_pass import FragmentPass, fragment_pass
+from .lane_pass import LanePass, lane_passes
+from .one_pass import FragmentPass, fragment_passes
 
 # times: as long as launches apart, that a pass is predicted to take at most [estimate; test_alike_the_pass_is_taken]
 ALIKE = 1.03
 BEFORE = "operands before a pass"  # a pass beside launches that convert its operands, in a report
 
 
-def pass_nest(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | LanePass | None:
-    """How a pass is laid out: by instructions for both products, else by lanes. None: there is no pass."""
-    return fragment_pass(ctx, computations) or lane_pass(ctx, computations)
+def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass | LanePass, ...]:
+    """How a pass is laid out: by instructions for both products; by lanes where these have more rows than there are, or there
+    are none. Empty: there is no pass."""
+    found = fragment_passes(ctx, computations)
+    if found and found[-1].most[found[-1].row] >= found[-1].rows_of_call:
+        return found
+    return (*found, *lane_passes(ctx, computations))
 
 
-def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> RankedCandidates | None:
-    """None where there is no pass, or none that fits (MANY_ROWS). Ranked once: to compare the pass with the launches apart, and
-    for its candidates."""
+def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[RankedCandidates]:
+    """Empty where there is no pass, or none that fits (MANY_ROWS). Ranked once: to compare the pass with the launches apart,
+    and for its candidates."""
     if computations not in ctx.ranked_passes:
-        nest = pass_nest(ctx, computations)
-        fits = nest is not None and (nest.few_rows is None or nest.are_few)
-        ctx.ranked_passes[computations] = rank_nest(ctx, sample_sizes(ctx, computations), nest) if nest and fits else None
+        nests = [x for x in pass_nests(ctx, computations) if x.few_rows is None or x.are_few]
+        ctx.ranked_passes[computations] = _ranked(ctx, computations, nests, FAR_OFF)
     return ctx.ranked_passes[computations]
+
+
+def _ranked(
+    ctx: LoweringContext, computations: tuple[Computation, ...], nests: Iterable[FragmentPass | LanePass], far_off: float
+) -> list[RankedCandidates]:
+    at = sample_sizes(ctx, computations)
+    return [r for nest in nests if (r := rank_nest(ctx, at, nest, far_off=far_off)) is not None]
 
 
 def every_pass_candidate(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
     """The candidates of the pass that fit, also those that are slow: an author may have written their sizes. An author may also
     write the lines of a pass where rows may be few (MANY_ROWS): it is right for those, too."""
     if computations not in ctx.whole_passes:
-        nest = pass_nest(ctx, computations)
-        ranked = rank_nest(ctx, sample_sizes(ctx, computations), nest, far_off=np.inf) if nest is not None else None
-        ctx.whole_passes[computations] = every_candidate(ranked, computations[-1].targets[0]) if ranked is not None else []
+        ranked = _ranked(ctx, computations, pass_nests(ctx, computations), np.inf)
+        ctx.whole_passes[computations] = every_candidate(ranked, computations[-1].targets[0])
     return ctx.whole_passes[computations]
 
 
 def pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
-    ranked = rank_pass(ctx, computations)
-    return candidates_of([ranked] if ranked is not None else [], computations[-1].targets[0])
+    return candidates_of(rank_pass(ctx, computations), computations[-1].targets[0])
 
 
 # ---------------------------------------------------------------- beside the launches apart
@@ -93,8 +102,8 @@ def chosen_launch(launch: str, found: list[RankedCandidates]) -> ChosenLaunch:
 
 def apart_launch(ctx: LoweringContext, computations: tuple[Computation, ...], at: Sizes) -> ChosenLaunch | None:
     """None where no candidate is made for the launch. `at`: the sizes that the pass is judged at."""
-    ranked = rank_pass(ctx, computations) if one_pass_of(computations) is not None else None
-    found = [ranked] if ranked is not None else rank_candidates(ctx, computations, at=at)
+    ranked = rank_pass(ctx, computations) if one_pass_of(computations) is not None else []
+    found = ranked or rank_candidates(ctx, computations, at=at)
     return chosen_launch(computations[-1].targets[0], found) if found else None
 
 
@@ -112,13 +121,18 @@ def apart_launches(
     return out
 
 
-def compared(ranked: RankedCandidates, launch: str, apart: Iterable[Sequence[ChosenLaunch]]) -> LaunchReport:
+def compared(ranked: list[RankedCandidates], launch: str, apart: Iterable[Sequence[ChosenLaunch]]) -> LaunchReport:
     """CHOSEN: the pass, whole and in parts, beside ways to have more launches, the fastest first."""
-    part = ranked.tiles["part"].reshape(-1)
-    some = {"one pass: 1 launch": part == 0, "one pass in parts of the keys: 2 launches": part > 0}
-    halves = {name: replace(ranked, seconds=np.where(these, ranked.seconds, np.inf)) for name, these in some.items()}
-    passes = {name: chosen_launch(launch, [r]) for name, r in halves.items() if np.isfinite(r.seconds[-1]).any()}
+    ways = {"one pass: 1 launch": False, "one pass in parts of the keys: 2 launches": True}
+    halves = {name: [x for r in ranked if (x := _some(r, parts)) is not None] for name, parts in ways.items()}
+    passes = {name: chosen_launch(launch, some) for name, some in halves.items() if some}
     return side_by_side(passes, {_named(launches): launches for launches in apart}, ALIKE)
+
+
+def _some(r: RankedCandidates, parts: bool) -> RankedCandidates | None:
+    """The candidates with parts of the keys, or those without; None where none of them fits."""
+    seconds = np.where((r.tiles["part"].reshape(-1) > 0) == parts, r.seconds, np.inf)
+    return replace(r, seconds=seconds) if np.isfinite(seconds[-1]).any() else None
 
 
 def _named(launches: Sequence[ChosenLaunch]) -> str:

@@ -40,6 +40,8 @@ from .split_reductions import with_splits
 
 RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
+# buffers: of copies in a loop; copies through registers load ahead [tried; test_sizes_tried_for_a_pass]
+STAGES = (1, 2)
 # keys: of a part, where an open number of rows is small [estimate; test_few_rows_have_parts]
 OPEN_PART = 512
 MANY_KEYS = 1 << 16  # keys: of a tile that has all of them, where their number is open [limit]
@@ -127,19 +129,19 @@ class PassModel:
         rows = self.found.extents[self.row]
         return count if rows.constant is None and (rows.interval[0] or 0) <= count else None
 
-    def rows_of_call(self) -> int:
+    def least_of_block(self) -> int:
         """Rows that are too few for a block, at most."""
         raise NotImplementedError
 
     @property
     def few_rows(self) -> int | None:
         """As many, where an open number of rows may be as small."""
-        return self.least_rows(self.rows_of_call())
+        return self.least_rows(self.least_of_block())
 
     @property
     def are_few(self) -> bool:
         """Is an open number of rows as small as that?"""
-        return self.few_rows is not None and self.most[self.row] <= self.rows_of_call()
+        return self.few_rows is not None and self.most[self.row] <= self.least_of_block()
 
     def copied_for(self, first: Computation, s: StagedOperand, w: Computation, a: AccessModel) -> str | None:
         """ONE_COPY: the axis with neighbours, by the name that a product has for it, in the copy that the first one reads,

@@ -152,7 +152,7 @@ def _made_by_pass(ctx: LoweringContext, op: Op, kept: frozenset[str], made: froz
         together = pass_together(op, device, kept)
         return made if together is not None and one_pass_lines(device, together) is not None else None
     together = together_in_launch(op, kept | made, frozenset())
-    if together is None or (ranked := rank_pass(ctx, together)) is None:
+    if together is None or not (ranked := rank_pass(ctx, together)):
         return None
     ways = (_joined_apart(op, device, ()), *((kept,) if made else ()))
     launches = ([g for g, _ in launches_of(op, device, (), joined)] for joined in ways)

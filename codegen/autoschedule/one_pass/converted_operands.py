@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ....dsl.device import Device
 from ....dsl.op import Op, Statement
 from ....dsl.support.fast_replace import replace
@@ -67,17 +69,17 @@ def _is_faster(widened: Op, names: frozenset[str], as_it_is: Op, device: Device)
     named = name_factors(widened, names)
     found = [conversions_with(named, part) for part in chains_of(named)]
     ranked = [
-        rank_pass(context_of(named, device), together)
+        r
         for whole, made in found
         if made and (together := together_in_launch(whole, kept_intermediates(whole) | made, frozenset())) is not None
+        for r in rank_pass(context_of(named, device), together)
     ]
-    ranked = [r for r in ranked if r is not None]
     together = pass_in_one_launch(as_it_is)
-    plain = rank_pass(context_of(as_it_is, device), together) if together is not None else None
-    if not ranked or plain is None:
+    plain = rank_pass(context_of(as_it_is, device), together) if together is not None else []
+    if not ranked or not plain:
         return bool(ranked)
-    best = [mean_slowdown(r.seconds, plain.seconds.min(axis=1)).min() for r in ranked]
-    return min(best) < 1
+    fastest = np.min([r.seconds.min(axis=1) for r in plain], axis=0)
+    return min(mean_slowdown(r.seconds, fastest).min() for r in ranked) < 1
 
 
 def parts_of_passes(op: Op, device: Device, before: frozenset[str]) -> Iterator[tuple[Op, Op, frozenset[str]]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.lane_pass import LanePass, lane_pass
+from andiron.codegen.autoschedule.gpu.lane_pass import LanePass, lane_passes
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.lower.capacity import memory_peaks
@@ -64,8 +64,7 @@ def nest(device: str, name: str, sizes: dict[str, int]) -> LanePass:
     op, machine = specialise(module.ops[name], sizes), module.device(device)
     computations = pass_in_one_launch(op)
     assert computations is not None
-    found = lane_pass(context_of(op, machine), computations)
-    assert found is not None
+    (found,) = lane_passes(context_of(op, machine), computations)
     return found
 
 
@@ -104,6 +103,10 @@ def test_sizes_tried_for_lanes() -> None:
     assert {int(x) for x in t["rows"][t["share"] == 1]} == {1}  # strided rows of a lane would be added up in memory
     few = nest("sm_80", "attention_f32", LARGE | {"D": 8}).candidates([], {})
     assert {int(x) for x in few["share"]} == {1, 2}  # each lane has a vector of a row
+    rows = {1: {1, 2, 4, 8, 16}, 3: {1, 2, 4, 8, 16}, 4: {1, 2, 4, 8}}  # of these a warp has as many as lanes have features
+    for count, share in rows.items():
+        t = nest("sm_80", "attention_f32", LARGE | {"Q": count}).candidates([], {})
+        assert {int(x) for x in t["share"]} == share
 
 
 @pytest.mark.parametrize(

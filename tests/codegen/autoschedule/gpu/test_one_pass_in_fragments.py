@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, calls, fragment_pass
+from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass, calls, fragment_passes
 from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of
@@ -70,12 +70,14 @@ def test_one_launch(name: str, device: str) -> None:
 
 
 def nest(device: str, sizes: dict[str, int], name: str = "attention") -> FragmentPass:
+    return nests(device, sizes, name)[0]
+
+
+def nests(device: str, sizes: dict[str, int], name: str) -> tuple[FragmentPass, ...]:
     module = loads(OPS)
     op, machine = specialise(module.ops[name], sizes), module.device(device)
     joined = joined_intermediates(op, machine, ())
-    found = fragment_pass(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
-    assert found is not None
-    return found
+    return fragment_passes(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
 
 
 def test_lines() -> None:
@@ -92,7 +94,8 @@ def test_lines() -> None:
 
 def test_sizes_tried_for_a_pass() -> None:
     t = nest("sm_80", LARGE).candidates([], {})
-    assert {int(x) for x in t["bt"]} == {32, 64, 128}
+    assert {int(x) for x in t["bt"]} == {16, 32, 64, 128}
+    assert {int(x) for x in t["stages"]} == {1, 2}
     assert {int(x) for x in t["wi"]} == {16, 32}
     assert {int(x) for x in t["bi"] // t["wi"]} == {1, 2, 4, 8}
 
@@ -129,11 +132,11 @@ def test_a_pass_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compare it with the launches apart, and as candidates of its launch."""
     ranked = []
 
-    def counted(ctx: LoweringContext, computations: tuple[Computation, ...]) -> FragmentPass | None:
+    def counted(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass, ...]:
         ranked.append(computations)
-        return fragment_pass(ctx, computations)
+        return fragment_passes(ctx, computations)
 
-    monkeypatch.setattr(one_pass_choice, "fragment_pass", counted)
+    monkeypatch.setattr(one_pass_choice, "fragment_passes", counted)
     compiled("attention", "sm_80", CASES["attention"])
     assert len(ranked) == 1
 
@@ -155,10 +158,10 @@ def test_keys_in_the_order_of_a_result(name: str, device: str) -> None:
     made = compiled(name, device, LONG)
     assert len(made.program.launches) == 1
     assert made.report["alternatives"][0].candidates[0].nest == "one pass: 1 launch"
-    found = nest(device, LONG, name)
-    assert found.second.order is not None
-    assert {found.first.instr.name, found.second.instr.name} == {IN_ORDER[name, device]}
-    assert f"compute with {found.second.instr.name}" in made.schedule
+    found = nests(device, LONG, name)
+    assert all(x.second.order is not None and x.first.instr is x.second.instr for x in found)
+    assert found[0].second.instr.name == IN_ORDER[name, device]
+    assert any(f"compute with {x.second.instr.name}" in made.schedule for x in found)
 
 
 def test_all_calls_of_an_order_are_counted() -> None:
@@ -174,13 +177,41 @@ def test_all_calls_of_an_order_are_counted() -> None:
     assert values.reads == 1  # the keys of these calls are neighbours
 
 
+@pytest.mark.parametrize("name", ["attention_f32", "causal_attention", "grouped_attention"])
+@pytest.mark.parametrize("device", ["gfx908", "gfx90a", "gfx942"])
+def test_fewer_rows_where_no_more_have_room(name: str, device: str) -> None:
+    """FEWER_ROWS: 64 rows of 128 features are half of the staging memory, and no block of 32 rows a warp has all schedulers."""
+    sizes = {"H": 16, "Q": 2048, "T": 2048, "D": 128} | ({"G": 4} if name == "grouped_attention" else {})
+    made = compiled(name, device, sizes)
+    assert [x.instr.name for x in (n.second for n in nests(device, sizes, name))] == ["mfma_32x32x2_f32", "mfma_16x16x4_f32"]
+    assert len(made.program.launches) == 1
+    assert made.schedule.count("compute with mfma_16x16x4_f32") == 2
+    assert all(b.kind != "workspace" for b in made.program.buffers)
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1201"])
+def test_instructions_that_have_the_same_rows_are_tried_once(device: str) -> None:
+    rows = [x.rows_of_call for x in nests(device, LARGE, "attention")]
+    assert rows == sorted(set(rows), reverse=True)
+
+
+def test_copies_of_whole_calls_are_counted() -> None:
+    """Of 20 features: an instruction takes 16 at once, so 32 are staged."""
+    sizes = LARGE | {"D": 20}
+    for found in nests("gfx942", sizes, "attention_f32"):
+        t = found.candidates([], {})
+        wide = {i: 32 if i == found.feature else e.constant or 0 for i, e in found.found.extents.items()}
+        own = {i: e.constant or 0 for i, e in found.found.extents.items()}
+        assert (found.demand(t, own).staged == found.demand(t, wide).staged).all()
+
+
 def test_where_no_operand_is_a_result_as_it_lies() -> None:
     """Here the sum reads the values that the product converts, so they cannot go through shared memory."""
     module = loads(OPS)
     op, device = specialise(module.ops["attention"], LARGE), module.device("gfx1100")
     computations = pass_in_one_launch(op)
     assert computations is not None
-    assert fragment_pass(context_of(op, device), computations) is None
+    assert fragment_passes(context_of(op, device), computations) == ()
 
 
 @pytest.mark.parametrize("device", ["sm_80", "gfx1100", "gfx942"])

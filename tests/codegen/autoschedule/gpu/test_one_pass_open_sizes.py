@@ -7,7 +7,7 @@ import pytest
 from andiron.codegen.autoschedule import default_schedules as every
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu import pass_model
-from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
+from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nests
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.pipeline import CompiledProgram, compile_program
@@ -58,8 +58,8 @@ def test_features_are_bounded() -> None:
 def test_passes_for_other_sizes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of sizes excludes them before anything is laid out."""
     module, asked = loads(OPS), []
-    lay_out = every.pass_nest
-    monkeypatch.setattr(every, "pass_nest", lambda *args: asked.append(args) or lay_out(*args))
+    lay_out = every.pass_nests
+    monkeypatch.setattr(every, "pass_nests", lambda *args: asked.append(args) or lay_out(*args))
     op, machine = module.ops["attention"], module.device("sm_80")
     assert [*default_schedules(op, machine, {"D": 1024})] == [None]
     assert not asked
@@ -111,8 +111,7 @@ def test_an_open_number_of_rows_is_bounded_below() -> None:
     op, device = specialise(module.ops["attention"], {"D": 64}), module.device("sm_80")
     computations = pass_in_one_launch(op)
     assert computations is not None
-    found = pass_nest(context_of(op, device), computations)
-    assert found is not None
+    found = pass_nests(context_of(op, device), computations)[0]
     assert found.few_rows == 16
 
 

@@ -7,7 +7,7 @@ import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.lane_pass import LanePass
 from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass
-from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nest
+from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nests
 from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of
@@ -114,8 +114,8 @@ def test_all_products_are_on_matrix_instructions(name: str) -> None:
 def nest(name: str, device: str, sizes: dict[str, int]) -> FragmentPass | LanePass:
     op, machine = op_of(name, sizes), loads(OPS).device(device)
     joined = joined_intermediates(op, machine, ())
-    found = pass_nest(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])
-    assert found is not None
+    found = pass_nests(context_of(op, machine), launches_of(op, machine, (), joined)[-1][0])[0]
+    assert isinstance(found, FragmentPass | LanePass)
     return found
 
 

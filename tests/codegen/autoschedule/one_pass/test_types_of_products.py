@@ -8,7 +8,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.one_pass import fragment_pass
+from andiron.codegen.autoschedule.gpu.one_pass import fragment_passes
 from andiron.codegen.autoschedule.gpu.one_pass_choice import BEFORE
 from andiron.codegen.autoschedule.launches.named_factors import with_named_factors
 from andiron.codegen.autoschedule.one_pass.chains import together_in_launch
@@ -40,7 +40,7 @@ PAIRS = {
     (("f8e4m3", "f8e4m3", "f16", "f16"), "sm_89"): ("mma_m16n8k32_f8e4m3", "mma_m16n8k16_f16"),
     (("bf16", "f16", "f16", "f16"), "sm_80"): ("mma_m16n8k8_tf32", "mma_m16n8k16_f16"),
     (("f16", "bf16", "bf16", "bf16"), "sm_90a"): ("mma_m16n8k8_tf32", "mma_m16n8k16_bf16"),
-    (("bf16", "f16", "f16", "f16"), "gfx942"): ("mfma_32x32x4_tf32", "mfma_32x32x8_f16"),
+    (("bf16", "f16", "f16", "f16"), "gfx942"): ("mfma_16x16x8_tf32", "mfma_16x16x16_f16"),
 }
 
 
@@ -80,10 +80,10 @@ CONVERTED = {  # types, device, rows: of them few have parts of the keys
     (F8, "sm_80", 512): "mma_m16n8k16_f16",
     (F8, "sm_86", 9): "mma_m16n8k16_f16",
     (F8, "gfx1100", 9): "wmma_16x16x16_f16",
-    (F8, "gfx90a", 300): "mfma_32x32x8_f16",
+    (F8, "gfx90a", 300): "mfma_16x16x16_f16",
     (F8, "sm_89", 1): "mma_m16n8k32_f8e4m3",
     (("bf16", "f16", "f16", "f16"), "sm_80", 9): "mma_m16n8k8_tf32",
-    (("f16", "i8", "i8", "f16"), "gfx942", 300): "mfma_32x32x8_f16",
+    (("f16", "i8", "i8", "f16"), "gfx942", 300): "mfma_16x16x16_f16",
     (("bf16", "f16", "f8e5m2", "bf16"), "sm_90a", 20): "mma_m16n8k8_tf32",
 }
 
@@ -127,8 +127,7 @@ def test_registers(types: Types, device: str) -> None:
     part, whole, made = next(x for x in parts_of_passes(named, machine, frozenset()) if x[2])
     together = together_in_launch(whole, kept_intermediates(part) | made, frozenset())
     assert together is not None
-    found = fragment_pass(context_of(named, machine), together)
-    assert found is not None
+    found = fragment_passes(context_of(named, machine), together)[0]
     t = found.candidates([], {})
     demand = found.demand(t, {i: e.constant or 0 for i, e in found.found.extents.items()})
     fits = np.flatnonzero(np.isfinite(cost(found.machine, demand).seconds))
