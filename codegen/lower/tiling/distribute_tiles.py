@@ -2,6 +2,8 @@
 
 UNITS_OF_LEVEL   open levels have as many units as there are tiles, shaped ones as many as the main nest needs (`count_units`);
                  other nests loop or idle. Tiles are distributed cyclically over the units of finite levels.
+EACH_HAS_ONE     a tile that registers hold is made by the lines of a block, and read by lines that may use more units. Those
+                 that would idle in the block make a tile again, by the same digits: so a digit says what a unit has.
 SLICES           `within`: neighbouring tiles go to units of one slice. All digits are those of the unit's place in that order,
                  so the first line onto a level says it.
 """
@@ -140,9 +142,14 @@ def _distributed(
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
-    idle = [last - number] if surplus else []
+    again = surplus and not together and not alike and taking is None and _held_for_readers(focus)
+    if again and (available or 1) % (whole or 1) and _deals_reduced(focus, tile, level):
+        again = False  # the last of the groups that combine parts would have fewer units
+    idle = [last - number] if surplus and not again else []
     unit = number
-    if surplus and (together or alike):
+    if again:
+        number = number % (whole or 1)
+    elif surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     turned = [a.index for a in axes if kind == "open" and longer_later(low.computations, a.index)]
     digits, lets, new = delinearize(ctx, focus, tile, axes, counts, later, number, levels, kind == "finite", turned)
@@ -203,6 +210,23 @@ def _alike(ctx: LoweringContext, focus: Focus, node: Node, level: str) -> bool:
     targets = [t for w in focus.computations for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
     own = {b.name for b in ctx.buffers if ctx.device.depth(b.level) >= ctx.device.depth(level)}
     return any(focus.views[t].form == "path" or focus.views[t].buffer in own for t in targets)
+
+
+def _held_for_readers(focus: Focus) -> bool:
+    """EACH_HAS_ONE: does the focus make what units hold in registers for lines that follow?"""
+    made = {t for w in focus.computations for t in (*w.targets, *((w.name,) if w.name in focus.open_accumulators else ()))}
+    return all(focus.views[t].form == "path" for t in made)
+
+
+def _deals_reduced(focus: Focus, node: Node, level: str) -> bool:
+    """Do tiles from here on distribute parts of a reduction over units of the level?"""
+    reduced = {i for w in focus.computations for i in w.reduced}
+    for x in node.path():
+        if isinstance(x, Fuse) and reduced & set(x.indices):
+            reduced.add(x.name)
+        if isinstance(x, Tile) and x.level == level and any(a.index in reduced for a in x.axes):
+            return True
+    return False
 
 
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:

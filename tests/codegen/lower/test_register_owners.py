@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from andiron.dsl.errors.schedule import RegisterMismatch
 
-from ...support.interpreted import GEMM, TURNED, agrees, program_of
+from ...support.interpreted import GEMM, TURNED, Formula, agrees, program_of
 
 LINES = "tile m: 16, n: 16 -> block / keep {0} in register: / {1} / tile m: 1 -> warp / tile n: 1 -> thread"
 SIZES = {"M": 20, "N": 23, "K": 5}
@@ -30,3 +30,38 @@ def test_other_units(formula, name):
 def test_the_same_or_through_a_memory(block, formula, name):
     program = program_of(formula, LINES.format(name, block.format(name)), "sm_80")
     agrees(formula, program, {n: SIZES[n] for n in ("M", "N", *("K" if formula is GEMM else ""))})
+
+
+CHAIN = Formula(
+    "op f[M, N, K, D](A: f32[M, K], B: f32[K, N], V: f32[N, D]) -> (Y: f32[M, D]):\n"
+    "    s[m, n] = sum(k) A[m, k] * B[k, n]\n    Y[m, d] = sum(n) s[m, n] * V[n, d]\n",
+    lambda a, b, v: a @ b @ v,
+)
+FEWER_UNITS = {
+    # (lines below `keep s in register:`, the sizes that are fixed): its block has tiles for fewer units than read what it makes
+    "one row, read by all lanes": ("> tile m: 1 -> thread / > tile k: 4", {"M": 1}),
+    "one row and several warps": (
+        "> tile m: 2 -> warp / > tile m: 1 -> thread / > tile k: 4 / tile d: 8 -> warp / tile d: 1 -> thread",
+        {"M": 1},
+    ),
+    "lanes that another index tells apart": ("> tile m: 1 -> thread / > tile k: 4 / tile d: 8, m: 1 -> thread", {"M": 4}),
+    "warps that another index tells apart": ("> tile m: 2 -> warp / > tile k: 4 / tile d: 8, m: 2 -> warp", {"M": 4}),
+    "lanes that have parts of its sum": ("> tile k: 1 -> thread / tile d: 1 -> thread", {"M": 1, "K": 5}),
+    "warps that have parts of its sum": ("> tile k: 1 -> warp / tile d: 8 -> warp / tile d: 1 -> thread", {"M": 1, "K": 2}),
+    "warps and lanes that have parts of its sum": (
+        "> tile k: 4 -> warp / > tile k: 1 -> thread / tile d: 4 -> warp / tile d: 1 -> thread",
+        {"M": 1, "K": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FEWER_UNITS)
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_units_without_a_tile_make_one_that_others_have(device, name):
+    """EACH_HAS_ONE. Without it they read registers that nothing wrote."""
+    block, fixed = FEWER_UNITS[name]
+    lines = f"tile m: 16, d: 32 -> block / keep Y in register / tile n: 16 / keep s in register: / {block}"
+    lines = lines.replace("warp", "wave") if device == "gfx90a" else lines
+    program = program_of(CHAIN, lines, device, fixed)
+    for sizes in ({"N": 23, "K": 5, "D": 40}, {"N": 1, "K": 1, "D": 1}, {"N": 40, "K": 0, "D": 7}):
+        agrees(CHAIN, program, sizes | fixed)
