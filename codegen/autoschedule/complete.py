@@ -15,6 +15,7 @@ from ..plan.computations import Computation
 from ..schedule.build_tree import modifier
 from ..schedule.candidate import Candidate, Description, Lines, best_of_each_template_first
 from ..schedule.line_modifiers import asks_for_registers
+from ..schedule.synthetic_spans import line_text
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
@@ -63,9 +64,7 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
                 continue
             why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
             where = f"line {line.span.line}, " if line.span is not None else ""
-            ctx.attempts.plainly = (
-                f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly"
-            )
+            ctx.attempts.plainly = f"{where}`{line_text(line)}`: of rTile's nests {why}; what is open is filled in plainly"
             ctx.note(ctx.attempts.plainly)
             break
         return filled

@@ -22,10 +22,17 @@ def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
     block = getattr(line, "block", None)
     if block:
         line = replace(line, block=with_spans(block, count))  # pyright: ignore[reportCallIssue]
-    text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
+    text = line_text(line)
     if line.span is not None:
         return replace(line, span=replace(line.span, said=text))
     return replace(line, span=Span(Source(f"{_FILLED_IN} {next(count)}>", text), 0, len(text)))
+
+
+def line_text(line: syntax.Line) -> str:
+    """What the line says, without its block."""
+    if getattr(line, "block", None):
+        line = replace(line, block=None)  # pyright: ignore[reportCallIssue]
+    return format_node(line).strip()
 
 
 def is_filled_in(span: Span | None) -> bool:

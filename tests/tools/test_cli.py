@@ -251,15 +251,16 @@ def test_complete_is_a_schedule_again(gemm, tmp_path, capsys):
     assert capsys.readouterr().out == text
 
 
-def test_completed_schedules_for_ranges_of_sizes_may_stand_in_one_file(tmp_path, capsys):
-    text = "import std.ops.conv\n\n"
+@pytest.mark.parametrize(("library", "op"), [("conv", "conv1d"), ("gemm", "gemm")])
+def test_completed_schedules_for_ranges_of_sizes_may_stand_in_one_file(library, op, tmp_path, capsys):
+    text = f"import std.ops.{library}\n\n"
     first, again = tmp_path / "first.sched", tmp_path / "again.sched"
     first.write_text(text)
-    assert main(["complete", str(first), "--op", "conv1d", "--target", "cpu:avx2"]) == 0
+    assert main(["complete", str(first), "--op", op, "--target", "cpu:avx2"]) == 0
     schedules = capsys.readouterr().out
-    assert schedules.count("schedule conv1d_auto") > 2
+    assert schedules.count(f"schedule {op}_auto") > 2
     again.write_text(text + schedules)
-    assert main(["complete", str(again), "--op", "conv1d", "--target", "cpu:avx2"]) == 0
+    assert main(["complete", str(again), "--op", op, "--target", "cpu:avx2"]) == 0
     assert capsys.readouterr().out == schedules
 
 

@@ -36,11 +36,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named_apart(texts: list[str]) -> list[str]:
-    """Schedules for different sizes, of which no two have one name: then the file may have all of them."""
+    """Schedules for different sizes, of which no two have one name: then the file may have all of them.
+
+    One that says what an earlier one says is never taken: the compiler's own, in a file that has it as text.
+    """
     names: list[str] = []
+    said: set[str] = set()
     out = []
     for text in texts:
         word, name, rest = text.split(" ", 2)
+        if rest in said:
+            continue
+        said.add(rest)
         apart = next(x for n in count(1) if (x := name if n == 1 else f"{name}_{n}") not in names)
         names.append(apart)
         out.append(f"{word} {apart} {rest}")

@@ -251,3 +251,14 @@ schedule s for f:
     assert "`tile t: 128` would need" in help
     assert "line 11, `keep m, l, z, o in register`: of rTile's nests none has it there" in help
     andiron.compile(text.replace("t: 256", "t: 128"), schedule="s", target="emulate:sm_80", H=1, Q=33, T=700, D=16)
+
+
+def test_a_help_quotes_the_line_and_not_its_block():
+    text = "op f[M, N, K, D](A: f32[M, K], B: f32[K, N], V: f32[N, D]) -> (Y: f32[M, D]):\n"
+    text += "    s[m, n] = sum(k) A[m, k] * B[k, n]\n    Y[m, d] = sum(n) s[m, n] * V[n, d]\n"
+    text += "schedule s for f:\n    tile m: 16, d: 32 -> block\n    keep Y in register\n    tile n: 16\n"
+    text += "    keep s in register:\n        tile m: 1, k: 2 -> thread\n    tile d: 2, m: 1 -> thread\n"
+    with pytest.raises(UserError, match="has other elements of it here") as found:
+        andiron.compile(text, schedule="s", target="cuda:sm_80", M=3, K=7)
+    assert "`keep s in register`: of rTile's nests" in (found.value.help or "")
+    assert "\n" not in (found.value.help or "")
