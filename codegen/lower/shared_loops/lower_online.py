@@ -255,10 +255,11 @@ def check_online_tile(low: Lowering, tile: Tile) -> None:
     """Raises OnlineMismatch for a line whose word changes nothing."""
     if tile.online and tile.key not in low.ctx.online:
         index = tile.axes[0].index
+        where = "below" if tile.split is not None else "above"  # units have parts of all that the lines below keep
         raise OnlineMismatch(
             f"in this launch no reduction over `{index}` reads the result of another one over it",
             modifier_span(tile, "online"),
-            help="keep the result that others read above this line, as `keep m in register`, or leave `online` out",
+            help=f"keep the result that others read {where} this line, as `keep m in register`, or leave `online` out",
         )
 
 

@@ -289,6 +289,16 @@ def test_refused(message: str) -> None:
     assert refused.value.help
 
 
+@pytest.mark.parametrize(
+    ("line", "where"), [("tile t: 8 online", "above"), ("tile t: 64 -> core online by workspace", "below")]
+)
+def test_where_the_results_of_a_pass_are_kept(line: str, where: str) -> None:
+    text = LSE.format(**PLAIN) + written(line).replace("D <= 8", "N <= 64")
+    with pytest.raises(UserError, match="no reduction over `t` reads the result of another one") as refused:
+        program_of(text, "cpu:avx2")
+    assert f"{where} this line" in (refused.value.help or "")
+
+
 def test_a_running_value_is_not_stored() -> None:
     """The exponentials are an output, so they need the statistic of the whole row."""
     text = (
