@@ -165,7 +165,7 @@ class RegisterMismatch(UserError):
 
 
 class SplitReduction(UserError):
-    """Units of a split reduction would overwrite each other's results.
+    """Units of a split reduction would overwrite each other's results, or be without one.
 
     Each unit needs an accumulator of its own: a `keep` in registers above the tile that splits the reduction. The parts are
     combined when that accumulator closes.

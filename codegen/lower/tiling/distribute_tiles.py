@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.schedule import MisplacedModifier, RegisterMismatch, TooManyUnits, UnboundedTile
+from ....dsl.errors.schedule import MisplacedModifier, RegisterMismatch, SplitReduction, TooManyUnits, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...algebra.slice_order import slice_order
@@ -144,7 +144,13 @@ def _distributed(
     last = as_expr((whole or 1) - 1)
     again = surplus and not together and not alike and taking is None and _held_for_readers(focus)
     if again and (available or 1) % (whole or 1) and _deals_reduced(focus, tile, level):
-        again = False  # the last of the groups that combine parts would have fewer units
+        name = focus.computations[-1].result
+        raise SplitReduction(  # the last of the groups that combine parts would have fewer units
+            f"{whole} tiles with parts of `{name}` for {available} units of `{level}`: the units that are left over would have"
+            f" no `{name}`, which lines below may read",
+            tile.span,
+            help=f"distribute a number of tiles that divides {available}, or go over the reduced index in a loop",
+        )
     idle = [last - number] if surplus and not again else []
     unit = number
     if again:

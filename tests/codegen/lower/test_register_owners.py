@@ -6,7 +6,7 @@ One that moves them to a memory that units share may do as it likes.
 from __future__ import annotations
 
 import pytest
-from andiron.dsl.errors.schedule import RegisterMismatch
+from andiron.dsl.errors.schedule import RegisterMismatch, SplitReduction
 
 from ...support.interpreted import GEMM, TURNED, Formula, agrees, program_of
 
@@ -65,3 +65,12 @@ def test_units_without_a_tile_make_one_that_others_have(device, name):
     program = program_of(CHAIN, lines, device, fixed)
     for sizes in ({"N": 23, "K": 5, "D": 40}, {"N": 1, "K": 1, "D": 1}, {"N": 40, "K": 0, "D": 7}):
         agrees(CHAIN, program, sizes | fixed)
+
+
+def test_units_that_would_have_no_sum():
+    """3 parts for 4 warps: the fourth has nobody to combine with, and all read the sum."""
+    lines = "tile m: 16, d: 32 -> block / keep Y in register / tile n: 16 / keep s in register: / > tile k: 1 -> warp"
+    with pytest.raises(SplitReduction, match="3 tiles with parts of `s` for 4 units of `warp`"):
+        program_of(CHAIN, f"{lines} / tile d: 8 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
+    program = program_of(CHAIN, f"{lines} / tile d: 16 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
+    agrees(CHAIN, program, {"M": 1, "N": 23, "K": 3, "D": 40})
