@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Generic, TypeVar
 
 M = TypeVar("M")
+K = TypeVar("K")
 R = TypeVar("R")
 
 
@@ -39,3 +40,17 @@ class IdentityMemo(Generic[M, R]):
         if found is None:
             found = self._results[id(x)] = compute(x), x
         return found[0]
+
+
+def memoised_with(function: Callable[[M, K], R]) -> Callable[[M, K], R]:
+    """The function, computed once for each such object and each other one with it, which lives as long as the first."""
+
+    @memoised
+    def results(x: M) -> IdentityMemo[K, R]:
+        return IdentityMemo()
+
+    @wraps(function)
+    def remembered(x: M, other: K) -> R:
+        return results(x).of(other, lambda other: function(x, other))
+
+    return remembered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....dsl.device import Device
 from ....dsl.op import Op
-from ....dsl.support.memoised import IdentityMemo, memoised
+from ....dsl.support.memoised import memoised, memoised_with
 from ....dsl.syntax import all_lines, tensors_of
 from ...plan.equal_factors import share_equal_factors
 from ...plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
@@ -53,20 +53,9 @@ def factors_apart(op: Op, device: Device, lines: tuple) -> frozenset[str]:
     return frozenset(t for x in found if x.is_faster for t in x.tensors)
 
 
-Materialised = tuple[frozenset[str], tuple[OperandsApart, ...]]
-
-
-def materialised(op: Op, device: Device) -> Materialised:
+@memoised_with
+def materialised(op: Op, device: Device) -> tuple[frozenset[str], tuple[OperandsApart, ...]]:
     """What `materialise_operands` gives, and those that launches of their own may compute, with their predictions."""
-    return _by_device(op).of(device, lambda device: _materialise_operands(op, device))
-
-
-@memoised
-def _by_device(op: Op) -> IdentityMemo[Device, Materialised]:
-    return IdentityMemo()
-
-
-def _materialise_operands(op: Op, device: Device) -> Materialised:
     machine = block_machine(device)
     pointwise = _pointwise_intermediates(op) - finished_factors(op, device)
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):

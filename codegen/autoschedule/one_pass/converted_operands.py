@@ -17,7 +17,7 @@ import numpy as np
 from ....dsl.device import Device
 from ....dsl.op import Op, Statement
 from ....dsl.support.fast_replace import replace
-from ....dsl.support.memoised import IdentityMemo, memoised
+from ....dsl.support.memoised import memoised_with
 from ....dsl.values import loads
 from ...plan.name_factors import factors, name_factors, named_factor
 from ...plan.widen_factors import fewest_uses, widen_factors
@@ -32,20 +32,10 @@ from .kept_intermediates import kept_intermediates
 # rows: that read each key, for which it is converted before [tried; test_keys_of_few_rows_are_read_as_they_are]
 FEW = 64
 
-Widened = tuple[Op, frozenset[str]]
 
-
-def widen_operands(op: Op, device: Device) -> Widened:
+@memoised_with
+def widen_operands(op: Op, device: Device) -> tuple[Op, frozenset[str]]:
     """The op with `widen_factors`, and the names of factors of a pass that are converted."""
-    return _by_device(op).of(device, lambda device: _widen_operands(op, device))
-
-
-@memoised
-def _by_device(op: Op) -> IdentityMemo[Device, Widened]:
-    return IdentityMemo()
-
-
-def _widen_operands(op: Op, device: Device) -> Widened:
     plain, widened = widen_factors(op, device), widen_factors(op, device, 1)
     new = {s.target for s, before in zip(widened.statements, op.statements, strict=True) if s is not before}
     products = {w.result for w in pass_in_one_launch(widened) or ()} if new else set()
