@@ -8,7 +8,7 @@ import weakref
 from andiron.dsl.index.expr import Expr, Var
 from andiron.dsl.index.prove import conjuncts
 from andiron.dsl.support.fast_replace import replace
-from andiron.dsl.support.memoised import IdentityMemo, memoised
+from andiron.dsl.support.memoised import IdentityMemo, memoised, memoised_with
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Load, loads
 
@@ -73,3 +73,18 @@ def test_what_a_value_loads_is_found_once():
     assert [ld.tensor for ld in loads(v)] == ["X", "Y", "Z"]
     assert loads(v) is loads(v)
     assert loads(replace(v, args=(x, x))) == (x, x)
+
+
+def test_each_two_once():
+    """By identity of the second one: equal ones may have different results."""
+    met = []
+
+    @memoised_with
+    def text(e: Expr, other: object) -> str:
+        met.append(other)
+        return f"{e}, {other}"
+
+    x, y = Var("i") + 1, Var("i") + 2
+    ones = (1, 1.0)
+    assert [text(e, other) for e in (x, y, x) for other in ones] == [f"i + {n}, {o}" for n in (1, 2, 1) for o in ones]
+    assert met == [1, 1.0, 1, 1.0]
