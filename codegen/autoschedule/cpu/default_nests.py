@@ -333,10 +333,12 @@ def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Le
     has one element of them."""
     read = {t for w in computations for t in w.reads}
     rows, register = _shared(computations), ctx.device.memories[-1].name
+    outputs = {b.name for b in ctx.buffers if b.kind == "output"}
     out = []
     for w in computations:
         extents = [e for i, e in w.extents if i in w.indices and i not in rows]
-        memory = cache_for(ctx.device, cores, extents, w.value.dtype.bytes) if extents else register
+        stored = not outputs.isdisjoint(w.targets)
+        memory = cache_for(ctx.device, cores, extents, w.value, stored=stored) if extents else register
         out += [(t, memory or register) for t in w.targets if t in read]
     return tuple(out)
 

@@ -15,7 +15,14 @@ from andiron.runtime.compile import compile
 TEXT = """
 import std.devices.cpu
 import std.ops.norm
+device cpu:shared extends cpu:avx2:
+    memory l3 of socket: 64 KiB
+    memory l2 of core: 1 KiB
+    memory l1 of core: 256 B
+device cpu:wide extends cpu:shared:
+    level lane: 64 bytes
 device cpu:tiny extends cpu:avx2:
+    memory l3 of socket: 4 KiB
     memory l2 of core: 1 KiB
     memory l1 of core: 256 B
 op cheap[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
@@ -62,6 +69,14 @@ def test_fixed_rows() -> None:
     assert of(30) == [{"e": ("l1", 32)}]
     assert of(100) == [{"e": ("l2", 128)}]
     assert of(200) == [{}]
+
+
+def test_a_cache_of_all_cores() -> None:
+    """Each of eight cores has an eighth of it. Wide vectors compute a row again sooner than they read it from there."""
+    kernel = compile(module(), op="softmax", target="cpu:shared")
+    assert [cached_rows(v) for v in kernel.variants] == [{"e": ("l3", 1024)}, {}]
+    kernel = compile(module(), op="softmax", target="cpu:wide")
+    assert [cached_rows(v) for v in kernel.variants] == [{"e": ("l2", 128)}, {}]
 
 
 @pytest.mark.parametrize("name", ["cheap", "once"])
