@@ -23,7 +23,7 @@ _FUNCTIONS = frozenset(("fma", "bits", "flt", "f32_to_tf32", "floordiv", "floorm
 _LOADS = [f"{how}{lanes}" for how in ("load", "load_even", "gather") for lanes in ("", "_part", "_between", "_where")]
 _ON_VECTORS = frozenset((*_LOADS, "splat", "first_lanes", "lanes_between"))
 # bits: of an element type in the names of vector types [fact: the language]
-_BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
+_BITS = {"f64": 64, "f32": 32, "i64": 64, "u64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
 _FLOATS = ("f32", "f64")
 _DEVICE = "m_device_"  # begins the names of functions that are the device's own
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
