@@ -6,11 +6,11 @@ being right: other sizes would be as valid, and find fewer faults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...dsl.index.expr import Expr, Fn, as_expr
-from ...dsl.op import Op
+from ...dsl.op import Op, Statement
 from ...dsl.support.cached import cached_property
 from ..abi import programs
 from ..ir.program import Program
@@ -94,8 +94,7 @@ def instances(program: Program, op: Op) -> list[Instance]:
 def few_instances(program: Program, op: Op) -> Iterator[Instance]:
     """Three at most, which take no search: small odd sizes, a little more than the smallest tiles, more than the largest."""
     names = [v.name for v in op.dims]
-    most = {level: min(3, program.device.level(level).most or 3) for level, _ in program.finite}
-    units = {level: n for level, n in most.items() if n > 1}
+    units = _units_of(program)
     fit = _InstanceSearch(program, op, units)
     base = fit.mended({n: _ODD[i % len(_ODD)] for i, n in enumerate(names)})
     if base is None:
@@ -105,13 +104,9 @@ def few_instances(program: Program, op: Op) -> Iterator[Instance]:
     yield Instance("odd sizes", base, units)
     if not names:
         return
-    tiles: dict[str, set[int]] = {n: set() for n in names}
-    for extent, piece in _stated_quotients(program):
-        for v in extent.variables():
-            if v.name in tiles:
-                tiles[v.name].add(piece)
+    tiles = _stated_tiles(program, names)
     small = {n: min((x + 1 for x in tiles[n] if base[n] < x + 1 <= _SMALL), default=base[n]) for n in names}
-    large = {n: max((x + 1 for x in tiles[n] if x <= _LARGEST_TILE), default=small[n]) for n in names}
+    large = {n: max((x + 1 for x in tiles[n]), default=small[n]) for n in names}
     last = base
     for why, wanted in (("more than a tile of each", small), ("more than the largest tile of each", large)):
         sizes = dict(base)
@@ -121,6 +116,51 @@ def few_instances(program: Program, op: Op) -> Iterator[Instance]:
         if sizes != last:
             yield Instance(why, sizes, units)
             last = sizes
+
+
+def instances_size_by_size(program: Program, op: Op) -> list[Instance]:
+    """For where `few_instances` are too large: all sizes as small as the op takes, then each above its tiles by itself.
+
+    What is reduced comes first, and the smallest tiles of all sizes before the largest.
+    """
+    reduced = {n for s in op.statements if s.reduction is not None for n in _reduced_sizes(s)}
+    names = [v.name for v in op.dims]
+    units = _units_of(program)
+    fit = _InstanceSearch(program, op, units)
+    least = fit.mended(dict.fromkeys(names, 1))
+    if least is None:
+        return []
+    tiles = _stated_tiles(program, names)
+    out = [Instance("sizes as small as may be", least, units)]
+    for choose in (min, max):
+        for n in sorted(names, key=lambda n: n not in reduced):
+            wanted = choose((x + 1 for x in tiles[n] if x + 1 > max(least[n], 2)), default=least[n])
+            sizes = fit.mended({**least, n: wanted})
+            if sizes is not None and all(sizes != x.sizes for x in out):
+                out.append(Instance(f"more than a tile of {n}", sizes, units))
+    return out
+
+
+def _reduced_sizes(s: Statement) -> set[str]:
+    """The sizes that the extents of the reduced indices depend on, as they are stated."""
+    assert s.reduction is not None
+    return {v.name for i, e in s.ranges if i in s.reduction.indices for v in e.variables()}
+
+
+def _units_of(program: Program) -> dict[str, int]:
+    """Three of each finite level that has as many, and is one of several."""
+    most = {level: min(3, program.device.level(level).most or 3) for level, _ in program.finite}
+    return {level: n for level, n in most.items() if n > 1}
+
+
+def _stated_tiles(program: Program, names: Iterable[str]) -> dict[str, set[int]]:
+    """The lengths of the tiles that each size is cut into, as they are stated."""
+    tiles: dict[str, set[int]] = {n: set() for n in names}
+    for extent, piece in _stated_quotients(program):
+        for v in extent.variables():
+            if v.name in tiles and piece <= _LARGEST_TILE:
+                tiles[v.name].add(piece)
+    return tiles
 
 
 def _stated_quotients(program: Program) -> Iterator[tuple[Expr, int]]:

@@ -7,10 +7,12 @@ takes at least are counted before any is made. Fixed sizes leave one instance: w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...dsl.errors.verify import PointNotOnce
 from ...dsl.op import Op
 from ...dsl.source import Span
-from ..analysis.instances import Instance, few_instances
+from ..analysis.instances import Instance, few_instances, instances_size_by_size
 from ..interpret.faults import Fault
 from ..ir.program import Program
 from ..verify.exactly_once import check_once
@@ -21,7 +23,10 @@ from .prove_contributions import unproven_results
 from .prove_coverage import Prover
 from .symbolic_domain import LaunchDomains
 
-VALUES = 1 << 18  # values: that are made for a program, up to a tenth of a second [limit]
+# values: that are made for a program at sizes that are small, odd, and above all tiles, up to a tenth of a second [limit]
+VALUES = 1 << 18
+# values: that are made besides where these are too many, for one size after another [limit]
+VALUES_SIZE_BY_SIZE = 1 << 19
 
 
 def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
@@ -36,22 +41,44 @@ def check_contributions(program: Program, op: Op, schedule: Span | None) -> str:
     if not unproven:
         return ""
     checked: list[Instance] = []
-    large: Instance | None = None
-    left = VALUES
-    for one in few_instances(program, op):
+
+    def counts(one: Instance, most: int) -> int | None:
+        """How many values were made; None where they would be more than `most`."""
         try:
-            left -= check_once(program, op, one.sizes, one.finite, work=left, checks=False)
+            spent = check_once(program, op, one.sizes, one.finite, work=most, checks=False)
         except ValueBudgetExceeded:
-            large = one
-            break
+            return None
         except ZeroDivisionError:  # a size of 0 that something divides by: no loop over it has an iteration
-            continue
+            return 0
         except Fault as fault:
             text = fault.message.partition(": ")[2].split("\n")[0] + (f", at {one}" if one.sizes or one.finite else "")
             around = [s for found in unproven.values() for a in found for s in spans(a)]
             raise located(PointNotOnce, text, around, op, schedule) from None
         checked.append(one)
-    return _remark(list(unproven), checked, large)
+        return spent
+
+    left = VALUES
+    for one in few_instances(program, op):
+        spent = counts(one, left)
+        if spent is None:
+            _size_by_size(program, op, counts, bool(checked))
+            return _remark(list(unproven), checked, one)
+        left -= spent
+    return _remark(list(unproven), checked, None)
+
+
+def _size_by_size(program: Program, op: Op, counts: Callable[[Instance, int], int | None], small: bool) -> None:
+    """Counts where one size is above its tiles and the others are as small as may be. Each may take half of what is left.
+
+    small   whether sizes below the tiles were counted
+    """
+    found = instances_size_by_size(program, op)
+    if not found or (not small and counts(found[0], VALUES_SIZE_BY_SIZE // 6) is None):  # larger ones would take too many
+        return
+    left = VALUES_SIZE_BY_SIZE
+    for one in found[1:]:
+        spent = counts(one, left // 2)
+        left -= left // 2 if spent is None else spent
 
 
 def _unproven(program: Program, op: Op) -> dict[str, list[Access]]:

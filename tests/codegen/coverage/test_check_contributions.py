@@ -231,6 +231,7 @@ def test_a_last_pair_of_points_with_one_beyond_the_end() -> None:
 
 def test_what_takes_too_many_values_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "VALUES", 10)
+    monkeypatch.setattr(module, "VALUES_SIZE_BY_SIZE", 10)
     op, program = read(PROGRAMS["gpu atomic"])
     expected = "`Y`: not decided: there is no proof, and there are too many points to count at M=3, N=5"
     assert check_contributions(program, op, None) == expected
