@@ -175,7 +175,10 @@ def _distributed(
     f = replace(
         focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), current_tile=dealt
     )
-    used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]
+    # What units hold for lines that follow, they hold without a part of a reduction, too.
+    held = {i for w in focus.computations for i in w.all_indices} if _held_for_readers(focus) else None
+    told = [kind == "shaped" and (held is None or a.index in held) for a in axes]
+    used = [_used(focus.ranges[a.index], a) if by_tile else None for a, by_tile in zip(axes, told, strict=True)]
     parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
     f = split_reduction(low, f, tile, axes, parts, len(focus.digits))
     body: list[Stmt] = low.lower(f, tile.below)

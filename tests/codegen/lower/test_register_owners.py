@@ -46,6 +46,11 @@ FEWER_UNITS = {
     ),
     "lanes that another index tells apart": ("> tile m: 1 -> thread / > tile k: 4 / tile d: 8, m: 1 -> thread", {"M": 4}),
     "warps that another index tells apart": ("> tile m: 2 -> warp / > tile k: 4 / tile d: 8, m: 2 -> warp", {"M": 4}),
+    "lanes that have parts of its sum, and one row": ("> tile m: 1, k: 1 -> thread / tile d: 1 -> thread", {"M": 1, "K": 3}),
+    "warps that have parts of its sum, and one row": (
+        "> tile m: 1, k: 1 -> thread / tile d: 8 -> warp / tile d: 1 -> thread",
+        {"M": 1, "K": 5},
+    ),
     "lanes that have parts of its sum": ("> tile k: 1 -> thread / tile d: 1 -> thread", {"M": 1, "K": 5}),
     "warps that have parts of its sum": ("> tile k: 1 -> warp / tile d: 8 -> warp / tile d: 1 -> thread", {"M": 1, "K": 2}),
     "warps and lanes that have parts of its sum": (
@@ -64,6 +69,15 @@ def test_units_without_a_tile_make_one_that_others_have(device, name):
     lines = lines.replace("warp", "wave") if device == "gfx90a" else lines
     program = program_of(CHAIN, lines, device, fixed)
     for sizes in ({"N": 23, "K": 5, "D": 40}, {"N": 1, "K": 1, "D": 1}, {"N": 40, "K": 0, "D": 7}):
+        agrees(CHAIN, program, sizes | fixed)
+
+
+@pytest.mark.parametrize("fixed", [{"K": 3}, {"M": 1, "K": 3}, {"M": 1, "K": 3, "D": 32}])
+def test_lanes_without_a_part_have_the_sum_too(fixed):
+    """3 parts for groups of 4 lanes, beside an index that one tile covers: the fourth lane reads the sum, too."""
+    lines = "tile m: 8, d: 32 -> block / keep Y in register / tile n: 8 / keep s in register: / > tile n: 8, k: 1 -> thread"
+    program = program_of(CHAIN, f"{lines} / tile d: 1 -> thread", "sm_80", fixed)
+    for sizes in ({"M": 20, "N": 23, "D": 40}, {"M": 1, "N": 1, "D": 1}):
         agrees(CHAIN, program, sizes | fixed)
 
 
