@@ -18,7 +18,7 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Masked, Value, loads
-from ..ir.schedule_tree import CopyLeaf, Leaf, Move, Node, chain, fragment_of, steps_of, with_leaf
+from ..ir.schedule_tree import CopyLeaf, Keep, Leaf, Move, Node, chain, fragment_of, steps_of, with_leaf
 from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, is_read_as_view, plain_index, unheld_indices
@@ -34,6 +34,7 @@ from .copies.unaligned_copies import aligned_fill
 from .intermediates.compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
+from .lowering_context import LoweringContext
 from .other_launches import read_elsewhere
 from .spec import ZERO, Focus, Range, View
 
@@ -57,7 +58,8 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
         if low.names_other_nest(focus, lambda w: move.tensor in w.reads):
             return low.lower(focus, move.below)
         reads = (t for w in focus.computations for t in w.reads)
-        way = read_elsewhere(ctx, low.computations, move.tensor) or ctx.did_you_mean(move.tensor, reads)
+        way = _line_of_its_own(ctx, move) or read_elsewhere(ctx, low.computations, move.tensor)
+        way = way or ctx.did_you_mean(move.tensor, reads)
         raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
     memory = move.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
@@ -81,6 +83,18 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
             )
         return _to_registers(low, *_staging_step(focus, found[0]), move, found[0], memory)
     return _to_memory(low, focus, move, found, memory)
+
+
+def _line_of_its_own(ctx: LoweringContext, move: Move) -> str | None:
+    """The way out in the block of `keep Y, Z in M:`, which each of them has, where the line is about one of them."""
+    for x in ctx.lines_above:
+        if not isinstance(x, Keep) or len(x.names) < 2 or move.tensor not in x.names or x.block is None:
+            continue
+        if any(y.span == move.span for y in x.block.path()):
+            others = " and ".join(f"`{t}`" for t in x.names if t != move.tensor)
+            where = "" if x.memory is None else f" in {x.memory}"
+            return f"the block is also that of {others}: write a line for each, `keep {move.tensor}{where}:` with this one"
+    return None
 
 
 # ---------------------------------------------------------------- registers
@@ -164,7 +178,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
         raise RegisterMismatch(
             f"`{move.tensor}` is held in registers here, and a unit cannot read the registers of others",
             move.span,
-            help="write this line above the one that moves it to registers",
+            help=_line_of_its_own(ctx, move) or "write this line above the one that moves it to registers",
         )
     if source.form == "path":
         return _from_registers(low, focus, move, source, memory, copy_name)

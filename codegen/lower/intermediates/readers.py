@@ -145,7 +145,8 @@ def _needed(focus: Focus, w: Computation) -> frozenset[str]:
 
 
 def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation, ...]], node: Node) -> None:
-    """STORED_BY_OTHERS. Raises CannotMeet where a later part reads what units store that it cannot wait for."""
+    """STORED_BY_OTHERS. Raises CannotMeet where a later part reads what units store that it cannot wait for; NotComputed where
+    a line in the block of what reads it was to keep it."""
     pairs = [
         (v, w, t)
         for n, part in enumerate(parts)
@@ -160,6 +161,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
+                _kept_in_block_of_reader(node, t, w)
                 way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
                 keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and not x.has_block), None)
                 if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):
@@ -171,6 +173,20 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
                     span,
                     help=way,
                 )
+
+
+def _kept_in_block_of_reader(node: Node, tensor: str, reader: Computation) -> None:
+    """Raises NotComputed at a line in the block of a `keep` of what the reader computes: the block computes nothing else."""
+    for x in node.path():
+        if not isinstance(x, Keep) or x.block is None or tensor not in x.block.staged or reader.result not in x.tensors:
+            continue
+        line, name = next(y for y in x.block.path() if tensor in y.tensors), reader.result
+        raise NotComputed(
+            f"the block of `keep {name}` computes `{name}` alone: what it reads of `{tensor}` is computed before it",
+            line.span,
+            help=f"leave this line out: `{tensor}` then has a launch of its own. Or keep it above the line that keeps `{name}`,"
+            " and above loops over indices that it lacks",
+        )
 
 
 def _distributed(ctx: LoweringContext, focus: Focus, node: Node) -> Iterator[tuple[str, str, Span | None]]:

@@ -6,7 +6,7 @@ One that moves them to a memory that units share may do as it likes.
 from __future__ import annotations
 
 import pytest
-from andiron.dsl.errors.schedule import RegisterMismatch, SplitReduction
+from andiron.dsl.errors.schedule import NotRead, RegisterMismatch, SplitReduction
 
 from ...support.interpreted import GEMM, TURNED, Formula, agrees, program_of
 
@@ -88,3 +88,26 @@ def test_units_that_would_have_no_sum():
         program_of(CHAIN, f"{lines} / tile d: 8 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
     program = program_of(CHAIN, f"{lines} / tile d: 16 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
     agrees(CHAIN, program, {"M": 1, "N": 23, "K": 3, "D": 40})
+
+
+GATED = Formula(
+    "op f[M, N, K](A: f32[M, K], B: f32[K, N], D: f32[K, N]) -> (W: f32[M, N]):\n    Y[m, n] = sum(k) A[m, k] * B[k, n]\n"
+    "    Z[m, n] = sum(k) A[m, k] * D[k, n]\n    W[m, n] = Y[m, n] * Z[m, n]\n",
+    lambda a, b, d: (a @ b) * (a @ d),
+)
+UNITS = "tile m: 1 -> warp / {0}tile n: 1 -> thread"
+
+
+def test_a_block_of_several_results_moves_none_of_them():
+    """Each of them has the block, so a line about one of them is about nothing in the others: there is a line for each."""
+    head, below = "tile m: 16, n: 16 -> block", UNITS.format("")
+    block = f"> {UNITS.format('> ')}"
+    with pytest.raises(RegisterMismatch) as held:
+        program_of(GATED, f"{head} / keep Y, Z in register: / {block} / > move Y -> shared / {below}", "sm_80")
+    with pytest.raises(NotRead) as unread:
+        program_of(GATED, f"{head} / keep Y, Z in register: / > move Y -> shared / > move Z -> shared / {below}", "sm_80")
+    said = [x.value.help or "" for x in (held, unread)]
+    assert said[0].startswith("the block is also that of `Z`: write a line for each, `keep Y in register:` with this one")
+    assert said[1].startswith("the block is also that of `Y`: write a line for each, `keep Z in register:` with this one")
+    each = f"keep Y in register: / {block} / > move Y -> shared / keep Z in register: / {block}"
+    agrees(GATED, program_of(GATED, f"{head} / {each} / {below}", "sm_80"), SIZES)

@@ -7,6 +7,7 @@ import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.schedule import NotComputed
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
@@ -166,3 +167,27 @@ def test_copies_serve_the_instructions_of_both_nests(sizes: tuple[int, int, int]
     fixed = dict(zip("QTD", sizes, strict=True))
     op, program = compiled(PAIR, PRODUCTS, fixed)
     check(op, program, **fixed)
+
+
+PRODUCTS = """op products[M, N, K, D, E](A: f32[M, K], B: f32[K, N], V: f32[N, D], W: f32[D, E]) -> (Y: f32[M, E]):
+    s[m, n] = sum(k) A[m, k] * B[k, n]
+    t[m, d] = sum(n) s[m, n] * V[n, d]
+    Y[m, e] = sum(d) t[m, d] * W[d, e]
+"""
+
+
+def test_a_block_computes_nothing_else():
+    """What it reads of another reduction is computed before: a line in it that keeps that is refused."""
+    inner = "    keep s in shared:\n        tile m: 1 -> warp\n        tile n: 1 -> thread\n"
+    lines = (
+        "tile m: 16, e: 16 -> block\nkeep Y in register\ntile d: 16\nkeep t in shared:\n    tile n: 16\n"
+        f"{inner}    tile m: 1 -> warp\n    tile d: 1 -> thread\ntile m: 1 -> warp\ntile e: 1 -> thread"
+    )
+    with pytest.raises(NotComputed, match="the block of `keep t` computes `t` alone: what it reads of `s`") as raised:
+        compiled(PRODUCTS, lines)
+    assert raised.value.span is not None
+    assert raised.value.span.text == "keep s in shared"
+    assert "leave this line out: `s` then has a launch of its own" in (raised.value.help or "")
+    op, program = compiled(PRODUCTS, lines.replace(inner, ""))
+    for size in (1, 18):
+        check(op, program, M=size, N=size, K=3, D=size, E=size)
