@@ -55,7 +55,10 @@ def _completed(ctx: LoweringContext, computations: tuple[Computation, ...], line
 
 
 def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, filled: Lines) -> Candidate:
-    """The author's lines, `filled` in, with a note on the first one that no candidate has a place for below those above it."""
+    """The author's lines, `filled` in, with a note on the first one that no candidate has a place for below those above it.
+
+    A refusal says it too where the author wrote an `auto`: lines without one are often meant as a whole.
+    """
 
     def noted() -> Lines:
         for n, line in enumerate(lines):
@@ -64,8 +67,10 @@ def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
                 continue
             why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
             where = f"line {line.span.line}, " if line.span is not None else ""
-            ctx.attempts.plainly = f"{where}`{line_text(line)}`: of rTile's nests {why}; what is open is filled in plainly"
-            ctx.note(ctx.attempts.plainly)
+            note = f"{where}`{line_text(line)}`: of rTile's nests {why}; what is open is filled in plainly"
+            ctx.note(note)
+            if any(isinstance(x, syntax.AutoLine) and x.span is not None for x in syntax.all_lines(lines)):
+                ctx.attempts.plainly = note  # the author left something open
             break
         return filled
 

@@ -149,7 +149,8 @@ def _distributed(
             f"{whole} tiles with parts of `{name}` for {available} units of `{level}`: the units that are left over would have"
             f" no `{name}`, which lines below may read",
             tile.span,
-            help=f"distribute a number of tiles that divides {available}, or go over the reduced index in a loop",
+            help=_tiles_that_divide(ctx, focus, axes, counts, whole or 1, available or 1, level)
+            + "go over the reduced index in a loop",
         )
     idle = [last - number] if surplus and not again else []
     unit = number
@@ -236,6 +237,22 @@ def _deals_reduced(focus: Focus, node: Node, level: str) -> bool:
         if isinstance(x, Tile) and x.level == level and any(a.index in reduced for a in x.axes):
             return True
     return False
+
+
+def _tiles_that_divide(
+    ctx: LoweringContext, focus: Focus, axes: list[Axis], counts: list[Expr], whole: int, available: int, level: str
+) -> str:
+    """Another tile of a reduced index, several of which divide the number of units; empty where there is none."""
+    reduced = {i for w in focus.computations for i in w.reduced}
+    for a, count in zip(axes, counts, strict=True):
+        capacity, others = focus.ranges[a.index].capacity, whole // (count.constant or 1)
+        if a.index not in reduced or capacity is None or a.every is not None:
+            continue
+        for n in range(min(available // others, capacity), 1, -1):
+            size = -(-capacity // n)
+            if -(-capacity // size) == round_for_reduction(ctx, level, n) and available % (others * n) == 0:
+                return f"`tile {a.index}: {size} -> {level}` makes {n} of them; or "
+    return ""
 
 
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, tile: Tile) -> Expr:

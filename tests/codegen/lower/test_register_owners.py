@@ -84,8 +84,14 @@ def test_lanes_without_a_part_have_the_sum_too(fixed):
 def test_units_that_would_have_no_sum():
     """3 parts for 4 warps: the fourth has nobody to combine with, and all read the sum."""
     lines = "tile m: 16, d: 32 -> block / keep Y in register / tile n: 16 / keep s in register: / > tile k: 1 -> warp"
-    with pytest.raises(SplitReduction, match="3 tiles with parts of `s` for 4 units of `warp`"):
+    with pytest.raises(SplitReduction, match="3 tiles with parts of `s` for 4 units of `warp`") as raised:
         program_of(CHAIN, f"{lines} / tile d: 8 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
+    assert raised.value.help == "`tile k: 2 -> warp` makes 2 of them; or go over the reduced index in a loop"
+    two = f"{lines.replace('k: 1', 'k: 2')} / tile d: 8 -> warp / tile d: 1 -> thread"
+    agrees(CHAIN, program_of(CHAIN, two, "sm_80", {"M": 1, "K": 3}), {"M": 1, "N": 23, "K": 3, "D": 40})
+    with pytest.raises(SplitReduction, match="2 tiles with parts of `s` for 3 units of `warp`") as raised:
+        program_of(CHAIN, f"{lines} / tile d: 12 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 2})
+    assert raised.value.help == "go over the reduced index in a loop"
     program = program_of(CHAIN, f"{lines} / tile d: 16 -> warp / tile d: 1 -> thread", "sm_80", {"M": 1, "K": 3})
     agrees(CHAIN, program, {"M": 1, "N": 23, "K": 3, "D": 40})
 
