@@ -121,7 +121,9 @@ def test_no_class_of_a_mistake_is_elsewhere():
     """So that the pages of the docs have them all."""
     named = re.compile(r"^class \w+\(\w+\):(?:\n(?!\S).*)*?\n    id\b[^\n\"]* = \"", re.MULTILINE)
     files = [p for room in ("dsl", "codegen", "runtime", "tools") for p in (ROOT / room).rglob("*.py")]
-    assert {p.parent for p in files if named.search(p.read_text(encoding="utf-8"))} == {ROOT / "dsl" / "errors"}
+    home = ROOT / "dsl" / "errors"
+    found = {p.parent for p in files if named.search(p.read_text(encoding="utf-8"))}
+    assert all(home in (folder, *folder.parents) for folder in found)
 
 
 def test_ids_are_unique_and_well_formed():
