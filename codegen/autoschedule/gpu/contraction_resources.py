@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
+from ..block_order.block_walk import BlockWalk, block_walk
 from ..block_order.waves import Waves
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .computed_operands import elements_read, operations_in_fragments
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
 from .register_sets import converts, copied_ahead, cycles_at_barriers, extra_registers
-from .split_reductions import parts_of
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
@@ -32,59 +31,6 @@ STEP = 16  # instructions: of a warp for an iteration of the reduction loop [est
 # instructions: of a warp for slots whose number is no power of two, two remainders an iteration. Counters are fewer, which
 # would change one choice of 84 [measured: register-pipelines-2026-11; test_first_candidates]
 REMAINDERS = 20
-
-
-@dataclass(frozen=True)
-class BlockWalk:
-    """The iteration of blocks over the problem: tiles along m and n, the `part` of the reduction of a block, its `steps` along
-    k and `iterations` over the leaf's k, in all iterations of the outer `loops` and in `each`. A compiler overlaps
-    `overlapped_iterations` of these; `share` is the part of a tile that is live, by axis.
-
-    Bytes of all blocks: stores (`out`), reads for each result (`epilogue`), and the parts of a split reduction, which are
-    written and then read by the launch that adds them (`parts`).
-    """
-
-    tiles_m: Any
-    tiles_n: Any
-    blocks: Any
-    part: Any
-    steps: Any
-    loops: Any
-    each: Any
-    iterations: Any
-    overlapped_iterations: Any
-    share: Mapping[str, Any]
-    out: Any
-    epilogue: Any
-    parts: Any
-
-
-def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> BlockWalk:
-    mp, p = nest.mapping, nest.problem
-    m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
-    batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
-    tiles_m, tiles_n = ceil_div(m, t["bm"]), ceil_div(n, t["bn"])
-    result = batch * m * n
-    part, splits, parts = parts_of(t["split"], k, result * p.computation.value.dtype.bytes)
-    deep = ceil_div(part, t["bk"])
-    share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
-    ahead = nest.overlapped_iterations(t)
-    each = _iterations(nest, t, part, ahead)
-    return BlockWalk(
-        tiles_m,
-        tiles_n,
-        blocks=batch * tiles_m * tiles_n * splits,
-        part=part,
-        steps=deep * loops,
-        loops=loops,
-        each=each,
-        iterations=each * loops,
-        overlapped_iterations=ahead,
-        share=share,
-        out=sum(a.dtype.bytes for a in p.writes) * result / nest.results,
-        epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result / nest.results,
-        parts=parts,
-    )
 
 
 @dataclass
@@ -233,18 +179,6 @@ def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
         elif s.calc > PLAIN:
             o.prefetch += KEPT * each / s.vector
     return o
-
-
-def _iterations(nest: ContractionTemplate, t: Tiles, part: Any, ahead: Any) -> Any:
-    """Iterations of the leaf's k in all steps: the last step runs to the end of the tile, or of the unrolled iterations, if all
-    operands are staged (`lower.tiling.padded_trip_counts`)."""
-    inner = nest.mapping.leaf[2]
-    deep = np.minimum(t["bk"], ceil_div(part, inner) * inner)  # a tile is no larger than its range
-    full = np.floor(part / deep) * deep
-    unit: Any = inner
-    if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
-        unit = np.where(t["bk"] <= MOST, deep if nest.by_group else ahead * inner, inner)
-    return (full + np.minimum(ceil_div(deep, inner) * inner, ceil_div(part - full, unit) * unit)) / inner
 
 
 def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
