@@ -250,7 +250,7 @@ class RotatingLoop:
         kinds = asynchronous_kinds(copy, stager.instrs)
         halves = None
         if not kinds and not private and depth > 1:  # TWO_HALVES
-            halves = split_copy(copy, b.name, SplitContext(stager.instrs, stager.private, stager.register))
+            halves = split_copy(copy, b.name, SplitContext(stager.instrs, stager.private, stager.register, stager.fresh))
             if halves is None or not stager.fits(halves.held):
                 why = "is more than a unit's registers hold on the way" if halves else "does not pass through registers"
                 stager.note(f"`pipeline` of `{b.name}`: what one unit copies {why}; it is stored as soon as it is loaded")

@@ -5,6 +5,8 @@
 LAST_HOP    loaded elements wait in registers: in those of the copy's own last staging step, one set for each iteration of the
             loops around it, else in new ones.
 CAPACITY    loops around them are fully unrolled, so they run to their capacity; guards exclude elements that are not live.
+OWN_LOOPS   these loops have variables of their own. The whole copy, made before the pipeline, stays in loops; and what a loop
+            numbers that is not unrolled would be an array, each element in a word of its own.
 AS_LOADED   they wait as they were loaded: what is computed of them, if only a conversion, comes with the stores. Otherwise the
             computation would wait for the loads as soon as they are issued.
 """
@@ -20,7 +22,7 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
 from ....dsl.values import Cast, Const, Load, Masked, Value, loads, rename_loads, transform, walk
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Stmt, Store
-from ...ir.tile_visitors import buffers_used, map_bodies, map_places, own_expressions, statements, with_bodies
+from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, own_expressions, statements, with_bodies
 
 Body = tuple[Stmt, ...]
 Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how many turns at most
@@ -43,11 +45,13 @@ class CopyHalves:
 
 @dataclass(frozen=True)
 class SplitContext:
-    """What splitting needs of the device and the program. `register(name, dtype, shape)` makes a buffer of one unit's own."""
+    """What splitting needs of the device and the program. `register(name, dtype, shape)` makes a buffer of one unit's own,
+    `fresh(name)` a name."""
 
     instrs: dict[str, Instr]
     private: Callable[[Buffer], bool]
     register: Callable[[str, DType, tuple[int, ...]], Buffer]
+    fresh: Callable[[str], str]
 
 
 class _Whole(Exception):
@@ -100,10 +104,13 @@ class _Split:
         raise _Whole
 
     def loop(self, s: For, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
-        """CAPACITY"""
+        """CAPACITY, OWN_LOOPS"""
         most = s.stop.interval[1]
         if s.start.constant != 0 or s.step.constant != 1 or most is None:
             raise _Whole
+        if s.unroll != 0:
+            before, own = s.var, Var(self.machine.fresh(s.var.name), s.var.lo, s.var.hi)
+            s = replace(s, var=own, body=map_exprs(s.body, lambda e: e.renamed({before: own})))
         body = s.body if s.stop.constant is not None else (If((s.stop - s.var - 1,), s.body),)
         early, late = self.both(body, (*loops, (s.var, most)))
         whole = replace(s, stop=as_expr(most), unroll=0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 
 from ....support.gpu.compilers import cuda, hip, toolchain
@@ -48,3 +51,30 @@ def test_four_stages_spill_nothing(tmp_path):
     for usage in found.make(emit(p, "cuda"), "sm_80", "cubin", tmp_path).usage:
         assert usage.spills == usage.stack == 0
         assert usage.registers <= 255
+
+
+LOOPS = """
+import std.ops.gemm
+import std.devices.amd
+schedule loops for gemm_f16_nt on gfx942:
+    tile m: 64, n: 128 -> block
+    keep C in register
+    tile k: 64 pipeline 2
+    move A -> shared pad 8:
+        fuse m, k as mk
+        tile mk: 8 -> thread
+        compute
+    move B -> shared pad 8
+    tile m: 32, n: 64 -> wave
+    compute with mfma_32x32x8_f16
+"""
+
+
+def test_elements_on_their_way_share_words():
+    """The whole copy before the pipeline is a loop that stays one. It is no loop of the elements that wait in registers."""
+    mod = loads(LOOPS)
+    op = specialise(mod.ops["gemm_f16_nt"], dict.fromkeys("MNK", 1024))
+    text = emit(compile_program(mod, op, mod.schedules["loops"], mod.device("gfx942")).program, "hip")
+    aligned = text.partition("_any__THREADS")[0]
+    assert re.findall(r"uint32_t (\w+_ahead)(?:\[\d+\])*;", aligned)
+    assert not re.search(r"uint16_t \w+_ahead", aligned)
