@@ -96,6 +96,11 @@ class MachineModel:
         return self.register.registers[0]
 
     @cached_property
+    def vector_registers(self) -> int:
+        """Registers of a lane that every instruction can name: all of them, where the device says nothing."""
+        return int(self.device.limit("vector registers") or self.max_registers)
+
+    @cached_property
     def reserved(self) -> int:
         """Registers of a lane for addresses, counters and loads in flight; half, if there are few."""
         return min(RESERVED, self.max_registers // 2)

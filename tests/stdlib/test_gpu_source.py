@@ -10,7 +10,7 @@ import os
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.ops.specialise import bind_params, specialise
 
 from ..support.gpu.compilers import accepted, toolchain
 from ..support.library.cases import library
@@ -45,4 +45,25 @@ def test_products_spill_nothing(name: str, device: str, tmp_path) -> None:
     program = compile_program(library(), bind_params(library().ops[name]), None, library().device(device)).program
     made = found.make(emit(program, "cuda"), device, "cubin", tmp_path)
     assert len(made.usage) == 2
+    assert [(u.spills, u.stack) for u in made.usage] == [(0, 0), (0, 0)], made.usage
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("gemm_f16", "gfx950"),
+        ("gemm_bf16", "gfx950"),
+        ("gemm_f16_nt", "gfx950"),
+        ("gemm_f16", "gfx942"),
+        ("gemm_f16", "gfx90a"),
+    ],
+)
+def test_products_on_two_files_of_registers_spill_nothing(name: str, device: str, tmp_path) -> None:
+    """With 128 x 128 results a subgroup, which fill one of the files, these spilled up to 2 KiB a lane."""
+    found = toolchain("hip", device)
+    if isinstance(found, str):
+        pytest.skip(found)
+    op = specialise(library().ops[name], dict.fromkeys("MNK", 4096))
+    program = compile_program(library(), op, None, library().device(device)).program
+    made = found.make(emit(program, "hip"), device, "o", tmp_path)
     assert [(u.spills, u.stack) for u in made.usage] == [(0, 0), (0, 0)], made.usage

@@ -4,6 +4,8 @@
     tile m, n -> group;  leaf
 
 REGISTERS_FIRST   a warp's tile grows until registers are full: every element that is read serves a row or a column of it.
+ONE_FILE          where not all instructions name all registers, results leave room for one more fragment in one of the files:
+                  where they fill it, compilers move parts to the other one and back between instructions, and spill.
 THEN_STAGED       a block's tile grows by whole warps until its memory is full.
 SPLIT             with fewer tiles than SMs or CUs the reduction is split, and a second launch adds the parts.
 AHEAD             a compiler hoists the loads of unrolled iterations, so of many few are unrolled if each loads much.
@@ -248,11 +250,14 @@ class ContractionTemplate:
         return select_tiles(t, some if some.any() else np.ones_like(some))
 
     def tile_registers(self, t: Tiles) -> Any:
-        """Registers of a lane for the tile: accumulators, and a row and a column of operands."""
-        out = max(1, self.problem.computation.value.dtype.bytes // self.machine.register_bytes)
-        if not self.by_group:
-            return t["tm"] * t["tn"] * out + self.operand_registers(t)
-        return np.floor(t["wm"] * t["wn"] * out / self.machine.lanes) + self.operand_registers(t)
+        """Registers of a lane for the tile: accumulators, and a row and a column of operands; more than there are where these
+        do not fit (ONE_FILE)."""
+        machine = self.machine
+        out = max(1, self.problem.computation.value.dtype.bytes // machine.register_bytes)
+        results = np.floor(t["wm"] * t["wn"] * out / machine.lanes) if self.by_group else t["tm"] * t["tn"] * out
+        tile = results + self.operand_registers(t)
+        named = results + self.result_registers if self.by_group else tile + machine.reserved
+        return np.where(named <= machine.vector_registers, tile, np.maximum(tile, machine.max_registers + 1))
 
     def operand_registers(self, t: Tiles) -> Any:
         """Registers of a lane for one set of operands."""
@@ -262,6 +267,16 @@ class ContractionTemplate:
             return t["tm"] * each[0] + t["tn"] * each[-1]
         left, right = self.fragment_registers
         return np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
+
+    @cached_property
+    def result_registers(self) -> int:
+        """Registers of a lane for one fragment of the result."""
+        mp = self.mapping
+        assert mp.match is not None
+        assert mp.instr is not None
+        target = mp.instr.statement.target
+        dtype = mp.instr.operand(target).dtype
+        return max(1, fragment_map(mp.match, target).registers * dtype.bytes // self.machine.register_bytes)
 
     @cached_property
     def fragment_registers(self) -> tuple[int, int]:

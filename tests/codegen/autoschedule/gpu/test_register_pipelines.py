@@ -59,6 +59,17 @@ def test_only_where_registers_allow(tile: tuple[int, int], fits: bool) -> None:
     assert (cost(r.nest.machine, demand).resident[0] > 0) == fits
 
 
+def test_results_leave_room_for_one_more_fragment_in_one_file() -> None:
+    """gfx950 has 256 registers that all instructions name of 512; fragments of 32 x 32 results take 16."""
+    r, _ = chosen("gemm_f16", "gfx950", LARGE)
+    assert isinstance(r.nest, ContractionTemplate)
+    machine, t = r.nest.machine, {"wm": np.array([128.0, 96.0]), "wn": np.array([128.0, 128.0])}
+    assert (machine.vector_registers, machine.max_registers, r.nest.result_registers) == (256, 512, 16)
+    assert r.nest.tile_registers(t).tolist() == [513, 192 + 12 + 16]
+    other = chosen("gemm_f16", "sm_80", LARGE)[0].nest.machine
+    assert other.vector_registers == other.max_registers
+
+
 def test_open_sizes_have_one_set() -> None:
     """Their guards and addresses take the registers of a second one."""
     assert AHEAD not in compiled("gemm_f16", "sm_80").schedule

@@ -3,7 +3,7 @@
 import andiron
 import numpy as np
 import pytest
-from andiron.dsl.module import loads, std_module
+from andiron.dsl.module import loads
 
 from ....support.gpu.compilers import hip
 
@@ -57,8 +57,24 @@ def test_what_is_not_aligned_is_loaded_one_by_one(element, types, dtype):
         np.testing.assert_array_equal(kernel(*given), a.astype(np.int32) @ b.astype(np.int32))
 
 
+ROWS = """\
+import std.ops.gemm
+import std.devices.amd
+schedule rows for gemm_f16_nt on gfx942:
+    tile m: 128, n: 128 -> block
+    keep C in register
+    tile k: 16 pipeline 2
+    move A -> shared pad 4:
+        fuse m, k as mk
+        tile mk: 8 -> thread
+        compute
+    move B -> shared pad 4
+    tile m: 64, n: 64 -> wave
+    compute with mfma_32x32x8_f16
+"""
+
+
 def test_compilers_take_it_for_an_array_of_rows(tmp_path):
-    sizes = dict.fromkeys("MNK", 4096)
-    text = andiron.compile(std_module("ops.gemm"), op="gemm_f16", target="hip:gfx942", sizes=sizes, tune=0).source
-    assert "m_load_each_u16(A3 + 16 * k1 + 32, (uint32_t (&)[4])a_shared_ahead[0][0]);" in text
+    text = andiron.compile(loads(ROWS), schedule="rows", target="hip:gfx942", sizes=dict.fromkeys("MNK", 4096), tune=0).source
+    assert "m_load_each_u16(A3 + 16 * k1 + 16, (uint32_t (&)[4])a_shared_ahead[0][0]);" in text
     hip(text, tmp_path, "gfx942")
