@@ -52,7 +52,7 @@ from .contraction_resources import (
 )
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
-from .register_sets import can_run_through
+from .register_sets import can_run_through, tile_registers
 from .split_reductions import with_splits
 from .staged_result import StagedResult, staged_result
 
@@ -229,8 +229,8 @@ class ContractionTemplate:
             return scale_up(
                 {x: (fixed[x],) if x in fixed else steps for x, steps in ladders.items()},
                 lambda t: 1 / t[a] + 1 / t[b],
-                self.tile_registers,
-                lambda t: self.tile_registers(t) <= room,
+                lambda t: tile_registers(self, t),
+                lambda t: tile_registers(self, t) <= room,
             )
 
         if self.by_group:
@@ -248,25 +248,6 @@ class ContractionTemplate:
         fills = ((t["wm"] < 2 * m) | (t["lm"] == 1)) & ((t["wn"] < 2 * n) | (t["lm"] == lanes))
         some = fills & (square | (min(m, n) <= 64)) if inside.any() else fills
         return select_tiles(t, some if some.any() else np.ones_like(some))
-
-    def tile_registers(self, t: Tiles) -> Any:
-        """Registers of a lane for the tile: accumulators, and a row and a column of operands; more than there are where these
-        do not fit (ONE_FILE)."""
-        machine = self.machine
-        out = max(1, self.problem.computation.value.dtype.bytes // machine.register_bytes)
-        results = np.floor(t["wm"] * t["wn"] * out / machine.lanes) if self.by_group else t["tm"] * t["tn"] * out
-        tile = results + self.operand_registers(t)
-        named = results + self.result_registers if self.by_group else tile + machine.reserved
-        return np.where(named <= machine.vector_registers, tile, np.maximum(tile, machine.max_registers + 1))
-
-    def operand_registers(self, t: Tiles) -> Any:
-        """Registers of a lane for one set of operands."""
-        lm, ln, k = self.mapping.leaf
-        if not self.by_group:
-            each = [max(1, a.dtype.bytes * k // self.machine.register_bytes) for a in self.inputs[:2]] or [1]
-            return t["tm"] * each[0] + t["tn"] * each[-1]
-        left, right = self.fragment_registers
-        return np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
 
     @cached_property
     def result_registers(self) -> int:

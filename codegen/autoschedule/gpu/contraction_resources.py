@@ -16,7 +16,7 @@ from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .computed_operands import elements_read, operations_in_fragments
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import PLAIN, StagedOperand
-from .register_sets import converts, copied_ahead, cycles_at_barriers, extra_registers
+from .register_sets import converts, copied_ahead, cycles_at_barriers, extra_registers, tile_registers
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
@@ -108,7 +108,7 @@ def _result_is_staged(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> An
 
 def _registers(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> Any:
     """Of a lane."""
-    registers = nest.tile_registers(t) + extra_registers(nest, t) + nest.machine.reserved
+    registers = tile_registers(nest, t) + extra_registers(nest, t) + nest.machine.reserved
     return np.ceil(np.where(t["stages"] > 1, registers + o.prefetch, registers))
 
 

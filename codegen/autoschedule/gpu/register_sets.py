@@ -1,4 +1,5 @@
-"""Two sets of registers for operands: the next ones are loaded while these are multiplied. What barriers cost then."""
+"""Registers of a lane for a tile of results and its operands. Two sets of these: the next ones are loaded while the first are
+multiplied. What barriers cost then."""
 
 from __future__ import annotations
 
@@ -20,9 +21,29 @@ SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidat
 BARRIER = 30
 
 
+def tile_registers(nest: ContractionTemplate, t: Tiles) -> Any:
+    """Of a lane: accumulators, and a row and a column of operands; more than there are where these do not fit (ONE_FILE)."""
+    machine = nest.machine
+    out = max(1, nest.problem.computation.value.dtype.bytes // machine.register_bytes)
+    results = np.floor(t["wm"] * t["wn"] * out / machine.lanes) if nest.by_group else t["tm"] * t["tn"] * out
+    tile = results + operand_registers(nest, t)
+    named = results + nest.result_registers if nest.by_group else tile + machine.reserved
+    return np.where(named <= machine.vector_registers, tile, np.maximum(tile, machine.max_registers + 1))
+
+
+def operand_registers(nest: ContractionTemplate, t: Tiles) -> Any:
+    """Of a lane, for one set of operands."""
+    lm, ln, k = nest.mapping.leaf
+    if not nest.by_group:
+        each = [max(1, a.dtype.bytes * k // nest.machine.register_bytes) for a in nest.inputs[:2]] or [1]
+        return t["tm"] * each[0] + t["tn"] * each[-1]
+    left, right = nest.fragment_registers
+    return np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
+
+
 def extra_registers(nest: ContractionTemplate, t: Tiles) -> Any:
     """Of a lane, for more sets than one; more than there are where the inner loop cannot have them."""
-    return np.where(take_turns(nest, t), (t["sets"] - 1) * nest.operand_registers(t), nest.machine.max_registers + 1)
+    return np.where(take_turns(nest, t), (t["sets"] - 1) * operand_registers(nest, t), nest.machine.max_registers + 1)
 
 
 def can_run_through(nest: ContractionTemplate, moved: Container[str]) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.access_model import AccessProblem
 from andiron.codegen.autoschedule.gpu.contraction import ContractionTemplate
+from andiron.codegen.autoschedule.gpu.register_sets import tile_registers
 from andiron.codegen.autoschedule.instr_mappings import mappings
 from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
 from andiron.codegen.autoschedule.op_context import context_of
@@ -78,7 +79,7 @@ def test_registers_of_addresses_that_are_computed_at_length() -> None:
     t = dict(wm=64, wn=64, bm=128, bn=128, gm=2, gn=2, bk=64, stages=3, sets=1, split=0, inner=16)
     arrays = {name: np.array([float(x)]) for name, x in t.items()}
     demand = r.nest.demand(arrays, r.sizes[-1])
-    assert demand.registers[0] == r.nest.tile_registers(arrays)[0] + r.nest.machine.reserved + 2 * 8
+    assert demand.registers[0] == tile_registers(r.nest, arrays)[0] + r.nest.machine.reserved + 2 * 8
 
 
 FUSED = """
