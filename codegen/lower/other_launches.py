@@ -10,7 +10,7 @@ from .lowering_context import LoweringContext
 
 def read_elsewhere(ctx: LoweringContext, here: Collection[Computation], tensor: str) -> str | None:
     """The way out for a line that stages what none of the computations `here` reads; None where no launch reads it."""
-    w = next((w for w in _elsewhere(ctx, here) if tensor in w.reads), None)
+    w = next((w for w in in_other_launches(ctx, here) if tensor in w.reads), None)
     if w is None:
         return None
     read = {t for x in here for t in x.reads}
@@ -26,12 +26,13 @@ def read_elsewhere(ctx: LoweringContext, here: Collection[Computation], tensor: 
 
 def computed_elsewhere(ctx: LoweringContext, here: Collection[Computation], tensor: str) -> str | None:
     """The way out for a line that keeps what none of the computations `here` computes; None where no launch computes it."""
-    if not any(tensor in w.names for w in _elsewhere(ctx, here)):
+    if not any(tensor in w.names for w in in_other_launches(ctx, here)):
         return None
     block = f"`keep {tensor} in {ctx.device.memories[0].name}:`"
     return f"it has a launch of its own, as nothing here reads it: leave it out of this line, or write a block for it, {block}"
 
 
-def _elsewhere(ctx: LoweringContext, here: Collection[Computation]) -> Iterator[Computation]:
+def in_other_launches(ctx: LoweringContext, here: Collection[Computation]) -> Iterator[Computation]:
+    """The computations of the launches that do not have those `here`."""
     mine = {w.name for w in here}
     return (w for launch in ctx.planned if mine.isdisjoint(w.name for w in launch) for w in launch)

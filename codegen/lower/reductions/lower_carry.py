@@ -32,6 +32,7 @@ from ...plan.derived_names import buffer_name, tensor_of
 from ...schedule.build_tree import modifier_span
 from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
+from ..other_launches import in_other_launches
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, View, clamped
 from ..tiling.prefixes import APART, Prefix, new_terms, prefix_along, prefix_of
 from .carried_totals import carried_computations, rows_around, shown_corrections
@@ -137,6 +138,15 @@ def check_carry_tile(low: Lowering, tile: Tile) -> None:
                     f"`{w.result}` has more terms the larger `{found[0]}` is, and this line tiles `{index}`",
                     span,
                     help=f"`tile {found[0]}: {size} carry`",
+                )
+        for w in in_other_launches(low.ctx, low.computations):
+            if w.reduction is not None and index in w.indices and any(v.name == index for c in w.domain for v in c.variables()):
+                mine, memory = low.computations[-1].result, low.ctx.device.memories[-1].name
+                raise CarryMismatch(
+                    f"these lines are for the launch that computes `{mine}`: `{w.result}`, which has more terms the larger"
+                    f" `{index}` is, has a launch of its own",
+                    span,
+                    help=f"with `keep {w.result} in {memory}` below, the lines are for `{w.result}`",
                 )
         raise CarryMismatch(
             f"in this launch no reduction has more terms the larger `{index}` is",

@@ -277,6 +277,16 @@ REFUSED = {
 }
 
 
+def test_lines_that_are_for_another_launch() -> None:
+    """The sum over earlier rows has a launch of its own, and nothing says that the lines are for it."""
+    text = "op f[N, E](Q: f32[N, E], K: f32[N, E]) -> (o: f32[N]):\n    s[i, j] where j <= i = sum(e) Q[i, e] * K[j, e]\n"
+    text += f"    o[i] = sum(j where j <= i) s[i, j]\nschedule s for f:\n{written(OWN)}"
+    module = loads(text)
+    with pytest.raises(UserError, match="these lines are for the launch that computes `s`: `o`, which has more") as raised:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:generic"))
+    assert raised.value.help == "with `keep o in register` below, the lines are for `o`"
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_in_words(name: str) -> None:
     statement, lines, why = REFUSED[name]
