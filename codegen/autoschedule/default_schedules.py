@@ -117,7 +117,7 @@ def _passes(op: Op, device: Device, dims: set[str], known: Mapping[str, int]) ->
         if nest is None:
             break
         suffix = "" if n == 0 else f"_{most}"
-        rows = str(nest.found.extents[nest.row])
+        rows = str(nest.found.extents[nest.last_row])
         if nest.few_rows is not None and rows in dims:
             many, few = (syntax.SizeCondition(syntax.Name(rows), x, syntax.Num(nest.few_rows)) for x in (">", "<="))
             some.append((f"_few{suffix}", few, where))

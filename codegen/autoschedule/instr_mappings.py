@@ -21,9 +21,8 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Cast, Load, Value, loads
 from ..ir.free_names import underscored_name
 from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compatible_indices, mismatch_reason
-from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
-from ..lower.spec import ZERO, Focus, Range
+from ..lower.tiling.fuse_indices import fused_computations
 from ..plan.computations import Computation, computation_extents, fused_name, plain_index
 
 MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit; test_first_candidates]
@@ -199,8 +198,7 @@ def _fused(ctx: LoweringContext, computation: Computation, groups: tuple[tuple[s
         names.append(name)
         line = syntax.Fuse(g, name)
         fuses.append(line)
-        ranges = {i: Range(ZERO, e) for i, e in computation_extents(computation).items() if i in computation.all_indices}
-        (computation,) = fuse_indices(Focus((computation,), ranges, ctx.outermost, ctx.outermost, {}), line).computations
+        (computation,) = fused_computations((computation,), line)
     return computation, tuple(fuses), names
 
 

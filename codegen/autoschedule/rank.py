@@ -17,10 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...dsl import syntax
-from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
-from ..lower.spec import ZERO, Focus, Range
-from ..plan.computations import Computation, computation_extents
+from ..lower.tiling.fuse_indices import fused_computations
+from ..plan.computations import Computation
 from ..schedule.candidate import Candidate, Cost, Description, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
@@ -252,8 +251,7 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     if machine is None:
         return
     for line in _heads(lines)[0]:
-        ranges = {i: Range(ZERO, e) for w in computations for i, e in computation_extents(w).items() if i in w.all_indices}
-        computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
+        computations = fused_computations(computations, line)
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
     chain = product_of_product(computations) if is_all_open(lines) else None

@@ -130,7 +130,9 @@ class Lowering:
                 self.ctx.reserve(node.name)  # an index like any other: no loop variable is called so
                 new = fuse_indices(focus, node)
                 now = {id(w): x for w, x in zip(focus.computations, new.computations, strict=True)}
-                self.computations = tuple(now.get(id(w), w) for w in self.computations)
+                if not now.keys().isdisjoint(map(id, self.computations)):
+                    self.computations = tuple(now.get(id(w), w) for w in self.computations)
+                    self.oriented |= oriented(self, node.below)  # by the names that indices have below
                 return self.lower(new, node.below)
             case Move():
                 return self._holding(node, lower_move, focus)

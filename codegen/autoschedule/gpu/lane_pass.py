@@ -256,8 +256,8 @@ def lane_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> 
 
 def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None:
     """How an operand is staged: the features of a row or a key are neighbours. None where it is no tile of the tensor."""
-    axes = [d[0][0] for d in a.dims if len(d) == 1 and d[0][1] == 1]
-    if not a.can_be_staged or len(set(axes)) != len(a.dims):
+    axes = _axes(model, a)
+    if axes is None or not a.can_be_staged:
         return None
     as_it_lies = axes[-1] == near
     names = tuple(syntax.Name(i) for i in (*(i for i in axes if i != near), near))
@@ -265,3 +265,11 @@ def _staged(model: PassModel, a: AccessModel, near: str) -> StagedOperand | None
     copiers = tuple((i, n) for i, dtype, n in model.machine.asynchronous if dtype == a.dtype) if as_it_lies else ()
     wide = max(1, WIDEST_ACCESS // a.dtype.bytes)
     return StagedOperand(a, "", near, order, 0, None, 0.0, 0.0, wide, wide, PLAIN, copiers)
+
+
+def _axes(model: PassModel, a: AccessModel) -> list[str] | None:
+    """Of the copy: those of the tensor, or of its view where one stands for several of them; None for other subscripts."""
+    fused = {x.name for x in model.fuses}
+    axes = [d[0][0] if len(d) == 1 and (d[0][1] == 1 or d[0][0] in fused) else None for d in a.dims]
+    once = [i for n, i in enumerate(axes) if i not in fused or i not in axes[:n]]
+    return [i for i in once if i is not None] if None not in once and len({*once}) == len(once) else None

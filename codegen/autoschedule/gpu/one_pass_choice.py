@@ -3,6 +3,8 @@
 CHOSEN      the pass is taken where it is predicted to take less time than the launches apart: at each of the sizes that
             candidates are judged at, where sizes are open. If both are predicted alike, it is taken for its fewer launches:
             what these cost the host is not in the model. Both are in the report.
+FUSED       where a block has room for more rows than the last index has, the indices of rows that share keys are one. An
+            author's lines may have them apart.
 MANY_ROWS   an open number of rows is more than an instruction has, or never is: fewer rows have parts of the keys.
 """
 
@@ -18,6 +20,7 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ...schedule.candidate import Candidate
 from ..one_pass.find_pass import one_pass_of
+from ..one_pass.fused_rows import with_fused_rows
 from ..rank import (
     FAR_OFF,
     RankedCandidates,
@@ -41,8 +44,15 @@ BEFORE = "operands before a pass"  # a pass beside launches that convert its ope
 
 
 def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass | LanePass, ...]:
-    """How a pass is laid out: by instructions for both products; by lanes where these have more rows than there are, or there
-    are none. Empty: there is no pass."""
+    """How a pass is laid out, then with FUSED rows. Empty: there is no pass."""
+    own = _nests(ctx, computations)
+    are_few = bool(own) and own[0].most[own[0].row] <= own[0].least_of_block()
+    fused = with_fused_rows(ctx, computations) if are_few else None
+    return own if fused is None else (*own, *_nests(ctx, fused))
+
+
+def _nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass | LanePass, ...]:
+    """By instructions for both products; by lanes where these have more rows than there are, or there are none."""
     found = fragment_passes(ctx, computations)
     if found and found[-1].most[found[-1].row] >= found[-1].rows_of_call:
         return found
@@ -54,7 +64,8 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> li
     and for its candidates."""
     if computations not in ctx.ranked_passes:
         nests = [x for x in pass_nests(ctx, computations) if x.few_rows is None or x.are_few]
-        ctx.ranked_passes[computations] = _ranked(ctx, computations, nests, FAR_OFF)
+        fused = [x for x in nests if x.fuses]
+        ctx.ranked_passes[computations] = _ranked(ctx, computations, fused or nests, FAR_OFF)
     return ctx.ranked_passes[computations]
 
 

@@ -5,6 +5,7 @@ SPLIT    where rows are too few for the units of a device, blocks have parts of 
 HEADS    blocks of one head read the same keys, so they belong into one slice of the cache. Where later rows have more keys, as
          by a causal domain, a slice gets whole heads only: else the longest rows would be those of one slice.
 ONE_COPY a tensor that several products read is staged once, in one layout: a name means one copy.
+ROWS     where several indices of rows read the same keys, one that stands for all of them may be the row (`fused_rows`).
 SUMS     scores may be of several products, each over features of its own, that are combined element by element.
 """
 
@@ -103,6 +104,16 @@ class PassModel:
         return self.found.rows[-1]
 
     @cached_property
+    def fuses(self) -> tuple[syntax.Fuse, ...]:
+        """ROWS: the line that makes the row of several indices."""
+        return tuple(syntax.Fuse(tuple(i for i, _, _ in parts), name) for name, parts in self.product.fused)
+
+    @property
+    def last_row(self) -> str:
+        """The last of the op's indices in the row."""
+        return self.fuses[-1].indices[-1] if self.fuses else self.row
+
+    @cached_property
     def feature(self) -> str:
         return self.found.features(self.product)[0]
 
@@ -126,7 +137,7 @@ class PassModel:
 
     def least_rows(self, count: int) -> int | None:
         """The count, where an open number of rows may be as small."""
-        rows = self.found.extents[self.row]
+        rows = self.found.extents[self.last_row]
         return count if rows.constant is None and (rows.interval[0] or 0) <= count else None
 
     def least_of_block(self) -> int:
@@ -141,7 +152,7 @@ class PassModel:
     @property
     def are_few(self) -> bool:
         """Is an open number of rows as small as that?"""
-        return self.few_rows is not None and self.most[self.row] <= self.least_of_block()
+        return self.few_rows is not None and self.most[self.last_row] <= self.least_of_block()
 
     def copied_for(self, first: Computation, s: StagedOperand, w: Computation, a: AccessModel) -> str | None:
         """ONE_COPY: the axis with neighbours, by the name that a product has for it, in the copy that the first one reads,
@@ -265,6 +276,7 @@ class PassModel:
         part = [tile_text((found.key, at["part"]), level=self.machine.outer.name, modifiers=combined)] if at.get("part") else []
         dealt = ((i, at["bi"] if i == self.row else 1) for i in found.rows)
         return [
+            *self.fuses,
             tile_text(*dealt, level=self.machine.outer.name, modifiers=self._block_order),
             *part,
             syntax.Keep(tuple(name_of(w, found) for w in found.over_keys), self.machine.register.name),

@@ -57,12 +57,12 @@ def iteration(
         if w.name in statistics:
             read = {t for x in computations if x is not w for t in x.reads}
             found = update(w, [d for d in chain if d.statistic is w], shown, read)
-            own = replace(w, outputs=())
+            own = _accumulated(w)
             new = _combined(own, over[w.name]) if over.get(w.name) else (own,)
             out += [*found.before, *new, *found.after]
             registers += found.registers
         else:
-            out.append(replace(w, outputs=()) if w.name in dependent else w)
+            out.append(_accumulated(w) if w.name in dependent else w)
     return tuple(out), tuple(registers)
 
 
@@ -83,6 +83,11 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
         factor = Load(name, accumulator_load(w, name).indices, value.dtype)
         after.append(_corrected(d.reduction, factor, shown[d.reduction.name]))
     return Update((_update(w, before, accumulator_load(w, w.name)),), tuple(after), tuple(made))
+
+
+def _accumulated(w: Computation) -> Computation:
+    """What it adds alone; its accumulator has the indices that the loops have, fused or not."""
+    return replace(w, outputs=(), subscripts=())
 
 
 def _update(w: Computation, name: str, value: Value, subscripts: tuple[str, ...] = ()) -> RunningUpdate:

@@ -8,9 +8,9 @@ from ....dsl.errors.schedule import BadFuse
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ...ir.schedule_tree import Fuse
-from ...plan.computations import Computation, substitute
+from ...plan.computations import Computation, computation_extents, substitute
 from ...plan.derived_names import Component, tensor_of
-from ..spec import Focus, Range
+from ..spec import ZERO, Focus, Range
 
 
 def fuse_indices(focus: Focus, node: Fuse | syntax.Fuse) -> Focus:
@@ -41,6 +41,12 @@ def fuse_indices(focus: Focus, node: Fuse | syntax.Fuse) -> Focus:
             ranges.pop(i, None)
     ranges[node.name] = Range(as_expr(0), size)
     return replace(focus, computations=computations, ranges=ranges)
+
+
+def fused_computations(computations: tuple[Computation, ...], line: syntax.Fuse) -> tuple[Computation, ...]:
+    """The computations of a launch below a line at its top."""
+    extents = {i: e for w in computations for i, e in computation_extents(w).items() if i in w.all_indices}
+    return fuse_indices(Focus(computations, {i: Range(ZERO, e) for i, e in extents.items()}, "", "", {}), line).computations
 
 
 def _numbers_registers(focus: Focus, tensor: str, indices: tuple[str, ...]) -> bool:
