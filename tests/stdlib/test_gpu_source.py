@@ -53,13 +53,15 @@ def test_products_spill_nothing(name: str, device: str, tmp_path) -> None:
     [
         ("gemm_f16", "gfx950"),
         ("gemm_bf16", "gfx950"),
+        ("gemm_tn", "gfx950"),
         ("gemm_f16_nt", "gfx950"),
         ("gemm_f16", "gfx942"),
         ("gemm_f16", "gfx90a"),
     ],
 )
 def test_products_on_two_files_of_registers_spill_nothing(name: str, device: str, tmp_path) -> None:
-    """With 128 x 128 results a subgroup, which fill one of the files, these spilled up to 2 KiB a lane."""
+    """With 128 x 128 results a subgroup, which fill one of the files, these spilled up to 2 KiB a lane. `gemm_tn`
+    spilled 60 bytes while what waits in registers was stored behind a branch."""
     found = toolchain("hip", device)
     if isinstance(found, str):
         pytest.skip(found)

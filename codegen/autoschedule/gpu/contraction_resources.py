@@ -284,24 +284,23 @@ def _far(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any], w: Block
 def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic:
     """The bytes that the lanes request from each memory, counted as the emulator counts them."""
     mp = nest.mapping
-    staged = [s.access for s in nest.staged(int(t["bk"][0]))]
     w = block_walk(nest, t, sizes)
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     groups = t["gm"] * t["gn"]
     asked: Any = 0.0  # of the outermost memory, for a step
-    again_loaded: Any = 0.0  # and by each of the last steps once more (`pipelining.software_pipeline`, TOTAL)
     put: Any = 0.0  # stored in the memory of a unit, for a step
+    again_loaded, again_put = 0.0, 0.0  # by each of the last steps once more (`software_pipeline`, TOTAL, UNBRANCHED)
     get: Any = 0.0  # and read there by a group, for one turn of the leaf's k
     made = dict(nest.materialised)
     for a in nest.inputs:
         mine = _lanes_get(nest, a, t)
-        if a in staged:
+        if (staged := next((s for s in nest.staged(int(t["bk"][0])) if s.access is a), None)) is not None:
             spans = a.footprint(extents)
             loaded = spans * prod(w.share[x] for x in w.share if x in a.axes) * nest.read_for(a)
             asked = asked + loaded
             again_loaded = again_loaded + (loaded if converts(nest, a) else 0)
-            resident = a.tensor in made and made[a.tensor].resident
-            put, get = put + (0 if resident else spans * a.dtype.bytes), get + mine
+            written = 0 if a.tensor in made and made[a.tensor].resident else spans * a.dtype.bytes
+            put, get, again_put = put + written, get + mine, again_put + (0 if staged.asynchronous else written)
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
     result: Any = 0  # of a block: written, and read by rows
@@ -312,6 +311,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > w.loops, (t["sets"] - 1) * w.loops, 0)
     more = np.where(w.steps > t["stages"], t["stages"] - 1, 0) * again_loaded
+    if nest.problem.extents[mp.k].constant is not None:
+        put = put + np.where(w.steps > t["stages"] * w.loops, (t["stages"] - 1) * w.loops / w.steps, 0) * again_put
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
         requested=(asked * w.steps + more) * w.blocks + w.out + 2 * w.parts + w.epilogue,

@@ -20,7 +20,8 @@ Body = tuple[Stmt, ...]
 class CopyEntry:
     """One copy, of the turn that the loop is in. `buffer` is all that rotate. `kinds`: of its asynchronous instructions.
 
-    `total`: its halves are executed when there is no later turn as well (`software_pipeline`, TOTAL).
+    `total`: its halves are executed when there is no later turn as well (`software_pipeline`, TOTAL). `stored_always`: its late
+    half is (UNBRANCHED).
     """
 
     buffer: Buffer
@@ -31,6 +32,7 @@ class CopyEntry:
     halves: CopyHalves | None = None
     span: Span | None = None
     total: bool = False
+    stored_always: bool = False
 
     @property
     def ahead(self) -> int:

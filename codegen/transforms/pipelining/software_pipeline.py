@@ -18,6 +18,9 @@ BEFORE_WAITS loads to registers need nothing that is waited for, so they are und
              barrier. There a compiler cannot delay them, as it does to save registers where nothing holds it.
 TOTAL        what computes what it stores stands under no condition, or no compiler would mix it with the arithmetic before it.
              The last iterations load the last one's elements once more, and store them where nobody reads.
+UNBRANCHED   what waits in registers is stored under no condition, where the first turn has loaded it: the last turns store it
+             once more, where nobody reads. Compilers move arithmetic whose results the next turn needs behind such a branch,
+             and keep all that it has loaded until then.
 NAMED        registers have no index: loops over rotating ones are unrolled, by n iterations if the trip count is open.
 NOTHING_NEW  a copy is issued ahead only of tensors that the loop does not write.
 COPIED_AGAIN a copy of a copy that rotates, as of fragments in registers, has one buffer: it is made when that has arrived.
@@ -256,8 +259,10 @@ class RotatingLoop:
                 stager.note(f"`pipeline` of `{b.name}`: what one unit copies {why}; it is stored as soon as it is loaded")
                 halves = None
         last = self.s.var.hi  # of few turns the first buffer is never taken again, and its number is just the turn's
-        total = halves is not None and halves.computes_always and (last is None or last >= depth)
-        return CopyEntry(stager.rotating_buffer(b, depth), copy, depth, private, kinds, halves, a.span, total)
+        often = halves is not None and (last is None or last >= depth)
+        total = often and halves is not None and halves.computes_always
+        always = total or (often and (self.s.stop - self.s.start).constant is not None)
+        return CopyEntry(stager.rotating_buffer(b, depth), copy, depth, private, kinds, halves, a.span, total, always)
 
     # ------------------------------------------------------------ the parts
 
@@ -305,8 +310,9 @@ class RotatingLoop:
         return (*self.issued(batch, loads), *total, *waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
 
     def tail(self, batch: CopyBatch) -> Body:
-        issued = self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves and not e.total])
-        return (*issued, *(x for e, h in batch.total for x in self.at(batch, self.s.var + e.ahead, h.late)))
+        issued = self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves and not e.stored_always])
+        always = [(e.ahead, e.halves.late) for e in batch.entries if e.halves and e.stored_always]
+        return (*issued, *(x for ahead, late in always for x in self.at(batch, self.s.var + ahead, late)))
 
     def issued(self, batch: CopyBatch, parts: list[tuple[int, Body]]) -> Body:
         """Each part as of a later turn, if there is that turn; those of one turn under one condition."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -70,11 +71,22 @@ schedule loops for gemm_f16_nt on gfx942:
 """
 
 
+@lru_cache(maxsize=2)
+def loops_text(k: int | None) -> str:
+    mod = loads(LOOPS)
+    op = specialise(mod.ops["gemm_f16_nt"], {"M": 1024, "N": 1024} | ({} if k is None else {"K": k}))
+    text = emit(compile_program(mod, op, mod.schedules["loops"], mod.device("gfx942")).program, "hip")
+    return text.partition("_any__THREADS")[0]
+
+
 def test_elements_on_their_way_share_words():
     """The whole copy before the pipeline is a loop that stays one. It is no loop of the elements that wait in registers."""
-    mod = loads(LOOPS)
-    op = specialise(mod.ops["gemm_f16_nt"], dict.fromkeys("MNK", 1024))
-    text = emit(compile_program(mod, op, mod.schedules["loops"], mod.device("gfx942")).program, "hip")
-    aligned = text.partition("_any__THREADS")[0]
-    assert re.findall(r"uint32_t (\w+_ahead)(?:\[\d+\])*;", aligned)
-    assert not re.search(r"uint16_t \w+_ahead", aligned)
+    assert re.findall(r"uint32_t (\w+_ahead)(?:\[\d+\])*;", loops_text(1024))
+    assert not re.search(r"uint16_t \w+_ahead", loops_text(1024))
+
+
+@pytest.mark.parametrize(("k", "conditions"), [(1024, 1), (128, 2), (None, 2)])
+def test_what_waits_is_stored_without_a_branch(k: int | None, conditions: int):
+    """Loads have a condition; stores only where the first turn may have loaded nothing, or buffers are not taken again."""
+    main = loops_text(k).partition("for (int k1 = ")[2]
+    assert len(re.findall(r"\n        (?:    )?if \(.*\bk1\b.*\) \{", main)) == conditions
