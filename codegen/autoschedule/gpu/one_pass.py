@@ -22,13 +22,14 @@ PASSES           the result of the first is an operand of the second as it lies,
 CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
 FEWER_ROWS       of instructions that are as fast those of each number of rows are tried: with fewer a block has more warps, if
                  the staging memory has room for few rows, and one query takes less time.
+HELD             where the staging memory has no room for the rows and keys of two blocks, rows may be in registers from before
+                 the loop on: `move q -> register`. Then blocks have more rows, or a unit more blocks.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from math import inf, prod
@@ -41,16 +42,16 @@ from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ....dsl.values import Load
 from ...lower.leaves.fragment_fit import projected
-from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.owner_tree import pairs_with_rows_alike, passing_pairs, same_rows, ways_alike
+from ...lower.leaves.match_instr import InstrMatch, fragment_map
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..access_model import AccessProblem
 from ..constraints import Named
-from ..instr_mappings import InstrMapping, candidate_instrs
+from ..instr_mappings import InstrMapping
 from ..line_builders import modifier, tile_text
-from ..machine_model import MachineModel, block_machine
+from ..machine_model import block_machine
 from ..one_pass.find_pass import OnePass, name_of, one_pass_of
+from ..one_pass.product_instrs import cycles_of_products, instrs_of_products
 from ..tile_space import Tiles, round_up
 from .computed_operands import ElementCost, operand_cost
 from .contraction_resources import STEP
@@ -62,6 +63,7 @@ from .register_sets import SYNC
 KEYS = (16, 32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]
 GROUPS = (1, 2, 4, 8)  # warps: of a block [tried; test_sizes_tried_for_a_pass]
+BLOCKS = 2  # blocks: of a unit, of which one computes while the other waits [estimate; test_rows_are_held_where_room_is_short]
 DEPTH = 32  # elements: of a reduced index, in copies whose layout is looked for [estimate; test_lines]
 
 
@@ -90,6 +92,10 @@ class FragmentPass(PassModel):
     def _whole(self) -> int:
         """Keys of a call of the product, or of several for one of the scores: each of both is visited once."""
         return max(m.extent(self.found.key) for m in (self.first, self.second))
+
+    @property
+    def _least_keys(self) -> int:
+        return max(KEYS[0], self.first.extent(self.found.key), self.second.extent(self.found.key))
 
     @property
     def rows_of_call(self) -> int:
@@ -149,14 +155,31 @@ class FragmentPass(PassModel):
             return None
         return best_staging(self.ctx, self.machine, _mapping(self.product, self.second), reads[0], self._whole, {})
 
+    @cached_property
+    def may_hold_rows(self) -> bool:
+        """HELD: not where they are converted, which is done where they are staged, nor where an instruction reads a memory."""
+        machine, register = self.machine, self.ctx.register
+        tile: dict[str, Any] = {"bi": self.rows_of_call * machine.schedulers, "bt": self._least_keys}
+        if not self.found.statistics:
+            return False  # of products of products it was not tried
+        if BLOCKS * sum(self._staged_bytes(tile, self._whole_widths)) <= (machine.staging.capacity or inf):
+            return False
+        rows = {s.access.tensor for s in self._of_rows}
+        read = [m.instr.operand(n) for m in self.firsts for n, v in m.operands if isinstance(v, Load) and v.tensor in rows]
+        return rows.isdisjoint(self.converted) and all(register(x.memory) for x in read)
+
+    @cached_property
+    def _of_rows(self) -> tuple[StagedOperand, ...]:
+        return tuple(s for s in self.staged if self.row in s.access.axes)
+
     # ------------------------------------------------------------ candidates
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         """Rows of a block and of a warp, keys of an iteration, and stages."""
-        high, key = self.first.extent(self.row), self.most[self.found.key]
-        least = max(self.first.extent(self.found.key), self.second.extent(self.found.key))
+        high, key, least = self.first.extent(self.row), self.most[self.found.key], self._least_keys
         found = [
-            (high * r * g, high * r, max(least, n), s)
+            (high * r * g, high * r, max(least, n), s, held)
+            for held in ((0, 1) if self.may_hold_rows else (0,))
             for r in ROWS
             for g in GROUPS
             for n in KEYS
@@ -164,7 +187,7 @@ class FragmentPass(PassModel):
             if (g == 1 or high * r * (g - 1) < self.most[self.row]) and (n == KEYS[0] or n < 2 * key)
         ]
         columns = np.array(list(dict.fromkeys(found))).T
-        return self.with_parts(dict(zip(("bi", "wi", "bt", "stages"), columns, strict=True)), "bt", sizes)
+        return self.with_parts(dict(zip(("bi", "wi", "bt", "stages", "held"), columns, strict=True)), "bt", sizes)
 
     def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
         """What candidates ask for those extents, and values of the op's sizes."""
@@ -184,6 +207,7 @@ class FragmentPass(PassModel):
         once, each_turn = self._staged_bytes(t, widths)
         asked_once, asked_each = self._staged_bytes(t, widths, self.converted)
         held_once, held_each = self._staged_bytes(t, self._whole_widths)
+        once, held_once = once * (1 - t["held"]), held_once * (1 - t["held"])
         first, each_copy = self._conversions(t, widths)
         issue = turns * (sum(n for _, n in made) + fetch + scalars + each_copy + STEP) + first
         return ResourceUse(
@@ -210,6 +234,7 @@ class FragmentPass(PassModel):
         fetch, read = 0.0, 0.0
         for s, m in ((s, m) for m, some in self.operands for s in some):
             count = prod((np.ceil(own[i] / m.extent(i)) for i in s.access.axes if i in own), start=1.0)
+            count = count * (1 - t["held"]) if s in self._of_rows else count
             fetch, read = fetch + count * s.reads, read + count * s.cycles * self.machine.bank_bytes
         if (c := self.crossing) is not None:
             stored = t["wi"] * t["bt"] / self.machine.lanes  # one by one
@@ -271,13 +296,14 @@ class FragmentPass(PassModel):
         size = max(a.access.dtype.bytes for a in self.staged) / word * self._copies
         first = (count + 1) * scores * t["wi"] * t["bt"] + (t["wi"] + t["bt"]) * deep * size
         second = t["wi"] * (count * scores * t["bt"] + sum(values) * self._whole) + (t["wi"] + held) * self._whole * size
+        rows = t["held"] * size * sum(self._whole_widths[self.features_of(w)] for w in self.scores)
         ahead = sum(
             n * (self.converted[x].own if (x := s.access.tensor) in self.converted else s.access.dtype.bytes)
             for s, n in self._copied_elements(t, self.widths(self.most))
             if self.row not in s.access.axes and not s.asynchronous
         )
         return np.ceil(
-            (t["wi"] * held + np.maximum(first, second)) / lanes + running + ahead / word * (t["stages"] > 1) + SPARE
+            (t["wi"] * (held + rows) + np.maximum(first, second)) / lanes + running + ahead / word * (t["stages"] > 1) + SPARE
         )
 
     @cached_property
@@ -290,11 +316,12 @@ class FragmentPass(PassModel):
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named:
         machine, found, kept = self.machine, self.found, self.machine.register.name
-        out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at)) for s in copies(self.staged)])
+        held = frozenset(s.access.tensor for s in self._of_rows) if at.get("held") else frozenset()
+        out = self.lines_above(at, at["bt"], [(s, self._staged_line(s, at, held)) for s in copies(self.staged)])
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
         for w, (m, operands) in zip(self.scores, self.operands, strict=False):
             deep = tile_text((self.features_of(w), m.extent(self.features_of(w))), modifiers=modifier("unroll"))
-            block = (deep, *self._loads(operands), syntax.Compute(m.instr.name))
+            block = (deep, *self._loads(x for x in operands if x.access.tensor not in held), syntax.Compute(m.instr.name))
             out.append(syntax.Keep((name_of(w, found),), kept, block=block))
         out.append(tile_text((found.key, self._whole), modifiers=modifier("unroll")))
         crossing = self.crossing.access.tensor if self.crossing is not None else None
@@ -304,11 +331,13 @@ class FragmentPass(PassModel):
             out.append(syntax.Keep((self.crossing.access.tensor,), machine.staging.name, modifiers=self.crossing.modifiers))
         return {"pass": (*out, *self._loads(self.operands[-1][1]), syntax.Compute(self.second.instr.name))}
 
-    def _staged_line(self, s: StagedOperand, at: dict[str, int]) -> syntax.Move:
+    def _staged_line(self, s: StagedOperand, at: dict[str, int], held: frozenset[str]) -> syntax.Move:
+        if s.access.tensor in held:
+            return syntax.Move(s.access.tensor, self.machine.register.name)
         row = self.most[s.inner]
         return s.line(self.machine.staging.name, at["bt"] if row == inf else int(row))
 
-    def _loads(self, operands: tuple[StagedOperand, ...]) -> Iterator[syntax.Move]:
+    def _loads(self, operands: Iterable[StagedOperand]) -> Iterator[syntax.Move]:
         for s in operands:
             if s.load is not None:
                 yield syntax.Move(s.access.tensor, self.machine.register.name, modifiers=modifier("with", words=(s.load,)))
@@ -349,8 +378,8 @@ def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], 
     for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
         out: list[FragmentPass] = []
         fastest = 0.0
-        for firsts, second in _ways(ctx, machine, computations, found, passes):
-            cycles, rows = _cycles(machine, found, firsts, second)[0], firsts[-1].extent(found.rows[-1])
+        for firsts, second in instrs_of_products(ctx, machine, computations, found, passes):
+            cycles, rows = cycles_of_products(machine, found, firsts, second)[0], firsts[-1].extent(found.rows[-1])
             if out and (cycles > fastest or rows >= out[-1].rows_of_call):
                 continue
             nest = FragmentPass(ctx, machine, found, firsts, second, passes, out[0].rows_of_call if out else rows)
@@ -360,35 +389,3 @@ def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], 
         if out:
             return tuple(out)
     return ()
-
-
-def _ways(
-    ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], found: OnePass, passes: bool
-) -> list[tuple[tuple[InstrMatch, ...], InstrMatch]]:
-    """The best matches of each two instructions of groups, for the scores and for the product: PASSES, else CROSSES, and SUMS;
-    the fastest first."""
-    *others, scores = found.scores
-    product, out = found.products[0], []
-    instrs = [i for i in candidate_instrs(ctx.device) if i.level == machine.group.name]
-    instrs = [i for i in instrs if len(i.operands) == 3 and len(i.statement.indices) == 2]
-    made, used = ({i.name: ways for i in instrs if (ways := list(all_matches(i, w)))} for w in (scores, product))
-    for first, second in itertools.product(made.values(), used.values()):
-        if passes:
-            every = [p for p in passing_pairs(ctx.register, computations, scores, first, second) if same_rows(*p)]
-        else:
-            every = pairs_with_rows_alike(ctx.register, first, second)
-        pairs = [(a, b) for a, b in every if a.extent(found.rows[-1]) > 1]
-        if pairs:
-            a, b = max(pairs, key=lambda p: p[0].score + p[1].score)
-            beside = [[m for j in instrs for m in ways_alike(all_matches(j, w), a)] for w in others]
-            if all(beside):
-                fastest = (max(x, key=lambda m: (machine.instr_speed(m.instr), m.score)) for x in beside)
-                out.append(((*fastest, a), b))
-    return sorted(out, key=lambda x: _cycles(machine, found, *x))
-
-
-def _cycles(machine: MachineModel, found: OnePass, firsts: tuple[InstrMatch, ...], second: InstrMatch) -> tuple[float, int]:
-    """For a score and all features, of the scores' last product and of the product; alike: in how few calls."""
-    wide = (float(found.extents[i].interval[1] or 1) for i in (*found.scores[-1].reduced, *found.features(found.products[0])))
-    speeds = [machine.instr_speed(m.instr) for m in (firsts[-1], second)]
-    return sum(n / each for n, (each, _) in zip(wide, speeds, strict=True)), -sum(size for _, size in speeds)

@@ -86,7 +86,16 @@ def every_pass_candidate(ctx: LoweringContext, computations: tuple[Computation, 
 
 
 def pass_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
-    return candidates_of(rank_pass(ctx, computations), computations[-1].targets[0])
+    """Those in parts of the keys are left out where one launch is predicted to be ALIKE."""
+    ranked = rank_pass(ctx, computations)
+    whole = [x for r in ranked if (x := _some(r, False)) is not None]
+    alike = whole and _best(whole) <= ALIKE * _best(ranked)
+    return candidates_of(whole if alike else ranked, computations[-1].targets[0])
+
+
+def _best(ranked: list[RankedCandidates]) -> float:
+    """Seconds at the largest sizes."""
+    return min(float(r.seconds[-1].min()) for r in ranked)
 
 
 # ---------------------------------------------------------------- beside the launches apart
