@@ -94,11 +94,13 @@ class StatementPrinter:
         """Whether the iterations of a loop of constant trip count are printed one by one."""
         return s.var in self.ctx.lanes.unrolled
 
-    def _unroll_directive(self, s: For) -> Directive | None:
-        """The line before a loop that tells compilers how often to unroll it; None if they may choose."""
+    def _unroll_count(self, s: For) -> int | None:
+        """How often compilers shall unroll a loop, 0: wholly; None if they may choose."""
         count = unroll_factor(self.ctx, s, self._repeats)
-        if count == 1:
-            return None
+        return None if count == 1 else count
+
+    def _unroll_directive(self, count: int) -> Directive:
+        """The line before a loop that tells them."""
         self.ctx.need("unroll")
         return Directive(f"m_unroll({min(count, 64)})")
 
@@ -130,7 +132,9 @@ class StatementPrinter:
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         mark = len(text.body)
-        if (directive := self._unroll_directive(s)) is not None:
+        count = self._unroll_count(s)
+        directive = None if count is None else self._unroll_directive(count)
+        if directive is not None:
             text.add(directive)
 
         def head() -> Around:
@@ -144,8 +148,9 @@ class StatementPrinter:
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, stop, {s.var}))
         copies = trips if trips is not None and s.var in ctx.lanes.unrolled else 1
         self._repeats *= copies
-        plain = copies > 1 and start.constant == 0 and step.constant == 1
-        unrolled = UnrolledLoop(s.var, copies, directive) if plain and directive is not None else None
+        unrolled = None
+        if directive is not None and count in (0, trips) and trips is not None and start.constant == 0 and step.constant == 1:
+            unrolled = UnrolledLoop(s.var, trips, directive, s.var in ctx.lanes.unrolled)
         with ctx.known.assuming_unknown(s.var), text.block(head, s.var.name, s.var, repeats=True, unrolled=unrolled):
             self.block(s.body)
         self._repeats //= copies

@@ -77,6 +77,7 @@ LAZILY = {
 # Types of files that import the one that names them: without TYPE_CHECKING, these would be circles.
 TYPES_OF_CALLERS = {
     "codegen.autoschedule.gpu.contraction": "its resources and its traffic are counted in files of their own",
+    "codegen.emit.c.text_builder": "a text names quotients in its scopes",
     "codegen.autoschedule.rank": "ranking makes a report, which reads the `RankedCandidates`",
     "codegen.ir.program": "`str` of a `Program` is the printer's text",
     "codegen.lower.lower_schedule": "each line is handed the `Lowering`, which lowers the rest of the lines",

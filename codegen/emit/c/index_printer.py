@@ -11,16 +11,20 @@ from .c_expr import ATOM, PRODUCT, SUM
 
 _E = TypeVar("_E")
 _Said = TypeVar("_Said")
+_NAMES = str.maketrans("_[]", "aaa")  # names, and elements of arrays
 
 
 class IndexPrinter:
-    """`name` gives a variable's text. `needs` gets each helper function that the text calls.
+    """`name` gives a variable's text. `needs` gets each helper function that the text calls. `named`: the name of a quotient or
+    a remainder that was computed before; None: it has none.
 
     ONCE: the text of an expression is remembered until a variable gets another name, or other bounds.
     """
 
-    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
-        self._name, self._needs = name, needs
+    def __init__(
+        self, name: Callable[[Var], str], needs: Callable[[str], None], named: Callable[[Fn], str | None] = lambda f: None
+    ) -> None:
+        self._name, self._needs, self._named = name, needs, named
         self._shown: dict[Any, Any] = {}
 
     def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
@@ -34,6 +38,7 @@ class IndexPrinter:
         """Nothing more is printed, see `Text.close`."""
         self._shown.clear()
         self.__dict__.pop("_name")
+        self.__dict__.pop("_named")
 
     def renamed(self) -> None:
         """A variable has got another name."""
@@ -63,7 +68,7 @@ class IndexPrinter:
         if at_least <= SUM:
             return text
         single = single and plus and not minus and not const
-        precedence = (ATOM if text.replace("_", "a").isalnum() or self._call(text) else PRODUCT) if single else SUM
+        precedence = (ATOM if text.translate(_NAMES).isalnum() or self._call(text) else PRODUCT) if single else SUM
         return text if precedence >= at_least else f"({text})"
 
     @staticmethod
@@ -85,8 +90,18 @@ class IndexPrinter:
     def atom(self, atom: Atom, at_least: int) -> str:
         if type(atom) is Var:
             return self._name(atom)
+        if (name := self._named(atom)) is not None:  # type: ignore[arg-type]
+            return name
         text, precedence = self.once(atom, self._fn)  # type: ignore[arg-type]
         return text if precedence >= at_least else f"({text})"
+
+    def unnamed(self, f: Fn) -> str:
+        """The text that computes it."""
+        return self.once(f, self._fn)[0]
+
+    def integer(self, f: Fn) -> str:
+        """The type of its text."""
+        return "int64_t"
 
     def _fn(self, f: Fn) -> tuple[str, int]:
         a, b = f.args[0], f.args[1]

@@ -6,6 +6,7 @@ free of index arithmetic and gives compilers plain strided accesses. A named val
 it, so that pointers made of it are, too: BEFORE_LOOPS. It goes no further out, where it would take a register for longer.
 Of a loop that compilers unroll wholly, pointers that depend on its variable are an array before the loops around it that do
 not change them, one for each iteration: ARRAYS. Compilers keep the parts of a swizzled address and add them up in each turn.
+So are quotients by sizes that are surely positive (`early_quotients`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import TypeVar
 from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.support.memoised import memoised
 from ...name_mangling import NameSupply, stem
 from .c_text import line_of
 from .c_tree import Assign, Block, Declaration, Directive, ExprStatement, For, If, Statement
+from .early_quotients import EarlyQuotients, is_risky
 from .index_printer import IndexPrinter
 
 _S = TypeVar("_S", bound=Statement)
@@ -33,11 +34,12 @@ Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
 @dataclass(frozen=True)
 class UnrolledLoop:
-    """A loop that compilers unroll wholly, from 0 in steps of 1; `directive` tells them to."""
+    """A loop that compilers unroll wholly, from 0 in steps of 1; `directive` tells them to. `cells`: it numbers registers."""
 
     var: Var
     turns: int
     directive: Directive
+    cells: bool
 
 
 class TextScope:
@@ -52,6 +54,7 @@ class TextScope:
         self.names: list[str] = []
         self.inner: set[str] = set()  # names of blocks in it that have ended
         self.fetched: set[tuple] = set()  # lines that were asked for here
+        self.quotients: dict[tuple[Fn, int], str] = {}  # names of quotients, and of arrays of so many
 
 
 class SourceText:
@@ -68,7 +71,8 @@ class SourceText:
         self._depth: dict[Var, int] = {}
         self._named: dict[Var, str] = {}
         self.temps = 0  # how many there are
-        self.index = index(self._name, needs)
+        self.early = EarlyQuotients(self)
+        self.index = index(self._name, needs, self.early.name)
 
     # ------------------------------------------------------------ statements and scopes
 
@@ -89,6 +93,7 @@ class SourceText:
         self.index.close()
         self.scopes.clear()
         self.__dict__.pop("_outside")
+        self.__dict__.pop("early")
 
     def declare(self, s: Statement, depth: int = -1) -> None:
         """A declaration at the top of a scope."""
@@ -121,6 +126,8 @@ class SourceText:
     def _end(self, braces: bool = False) -> None:
         """Closes a scope; without braces of its own its names stay taken as long as the one around it."""
         scope = self.scopes.pop()
+        if scope.quotients:
+            self.index.renamed()
         self.scopes[-1].body += scope.decls + scope.body
         if braces:
             self.names.release(scope.names)
@@ -182,6 +189,10 @@ class SourceText:
     def known(self, v: Var) -> bool:
         return v in self._named
 
+    def name_of(self, v: Var) -> str:
+        """Of one that is known."""
+        return self._named[v]
+
     def depth(self, atom: Atom | Expr) -> int:
         """The innermost scope one of whose variables the atom depends on."""
         if isinstance(atom, Var):
@@ -230,7 +241,7 @@ class SourceText:
             atom = term[0]
             if type(atom) is Var:
                 depth = self._depth.get(atom, 0)
-            elif is_risky(atom):
+            elif is_risky(atom) and not self.early.has_all_of(atom):
                 # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
                 depth, risky = here, True
             else:
@@ -266,7 +277,7 @@ class SourceText:
         deepest = max(by_depth)
         loop = self.scopes[deepest].unrolled
         moved = tuple((a, c) for a, c in by_depth[deepest] if not isinstance(a, Var))
-        if loop is None or not moved or loop.turns > MOST_POINTERS:
+        if loop is None or not loop.cells or not moved or loop.turns > MOST_POINTERS:
             return base
         own = max((self._depth.get(v, 0) for a, _ in moved for v in a.variables() if v != loop.var), default=0)
         first = next((at for at in range(own + 1, deepest) if self.scopes[at].repeats), None)
@@ -292,12 +303,15 @@ class SourceText:
         key = name, (value, i, loop.turns)
         if key not in scope.pointers:
             made = scope.pointers[key] = self.fresh(f"{base}_{i}", depth)
-            scope.inner.add(i)
-            fill = For("int", i, "0", str(loop.turns), "1", [Assign(f"{made}[{i}]", value)])
-            scope.decls += map(
-                self.here, (Declaration(ctype, made, sizes=(str(loop.turns),)), loop.directive, join_short(fill))
-            )
+            scope.decls += map(self.here, self.filled(ctype, made, depth, value, loop))
         return scope.pointers[key]
+
+    def filled(self, ctype: str, name: str, depth: int, value: str, loop: UnrolledLoop) -> tuple[Statement, ...]:
+        """An array with a value for each iteration, in a scope around the loop."""
+        i = self._named[loop.var]
+        self.scopes[depth].inner.add(i)
+        fill = For("int", i, "0", str(loop.turns), "1", [Assign(f"{name}[{i}]", value)])
+        return Declaration(ctype, name, sizes=(str(loop.turns),)), loop.directive, join_short(fill)
 
     def drop_pointers(self, gone: Sequence[Statement]) -> None:
         """Pointers that these statements declare are unknown from here on: they were thrown away, or stand in a block."""
@@ -313,16 +327,6 @@ class SourceText:
 
 def _meaning(v: Var, e: Expr) -> tuple:
     return stem(v.name), v.lo, v.hi, e
-
-
-def is_risky(atom: Atom) -> bool:
-    """Whether it may divide by zero."""
-    return isinstance(atom, Fn) and _may_divide_by_zero(atom)
-
-
-@memoised
-def _may_divide_by_zero(f: Fn) -> bool:
-    return (f.kind in ("div", "mod") and bool(f.args[1].terms)) or any(is_risky(a) for e in f.args for a, _ in e.terms)
 
 
 def with_else(s: Statement, orelse: Sequence[Statement]) -> If:

@@ -34,7 +34,7 @@ from .launch_geometry import KernelSource, LaunchGeometry, launch_geometry
 from .register_arrays import register_arrays, word_loops
 from .shared_memory_layout import SharedMemoryLayout, divergent_statements, shared_memory_layout
 from .simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex, packed_buffers
-from .tile_counts import name_tile_counts
+from .tile_counts import name_tile_counts, positive_sizes
 
 __all__ = ["Api", "DialectSpelling", "GpuPrinter"]
 
@@ -72,6 +72,7 @@ class GpuPrinter(ProgramPrinter):
         known = program.call_sizes
         launch = name_tile_counts(launch, plan.blocks, frozenset(known), _MOST_BLOCKS)
         text = self.new_text(program, lambda v: self._outside(v, text, plan), GpuIndex)
+        text.early.positive = positive_sizes(plan.blocks, dict(program.lets))
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
         assert isinstance(text.index, GpuIndex)
         # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use

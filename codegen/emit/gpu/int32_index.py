@@ -21,8 +21,10 @@ from ..c.index_printer import IndexPrinter
 class GpuIndex(IndexPrinter):
     """`bounds`: the largest absolute values of variables that are `int`; all others are 64 bits wide."""
 
-    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
-        super().__init__(name, needs)
+    def __init__(
+        self, name: Callable[[Var], str], needs: Callable[[str], None], named: Callable[[Fn], str | None] = lambda f: None
+    ) -> None:
+        super().__init__(name, needs, named)
         self.bounds: dict[Var, int] = {}
         self._known: dict[Fn, int | None] = {}  # KNOWN
         self._mosts: dict[Fn, int | None] = {}
@@ -86,6 +88,9 @@ class GpuIndex(IndexPrinter):
         """Whether the text of an expression is an `int`."""
         total = self._total(e, self._most)
         return total is not None and total < INT_END
+
+    def integer(self, f: Fn) -> str:
+        return "int" if self.fits(Expr(((f, 1),))) else super().integer(f)
 
     def _most(self, atom: Atom) -> int | None:
         """An upper bound on an atom whose text is an `int`; None if it is a 64-bit number."""

@@ -29,7 +29,7 @@ from ..c.c_expr import ATOM, COMPARE, storage
 from ..c.c_tree import Assign, Binary, Declaration, Directive, ExprStatement, If, Statement
 from ..c.range_tests import range_test, with_range_tests
 from ..c.text_builder import TextScope
-from ..c.unrolling import trip_count, unroll_factor
+from ..c.unrolling import trip_count
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
 from ..instr_operands import element_coords
@@ -251,12 +251,13 @@ class GpuBody(StatementPrinter):
     def _is_written_out(self, s: For) -> bool:
         return s.var in self.word_loops
 
-    def _unroll_directive(self, s: For) -> Directive | None:
+    def _unroll_count(self, s: For) -> int | None:
         if s.var in self.ctx.lanes.unrolled or s.var in self._over_words:
-            return Directive(self.spelling.unroll)
-        count = unroll_factor(self.ctx, s, self._repeats)
-        count = count if count > 1 else unroll_limit(self.ctx, s, self.ctx.packed)
-        return None if count is None else Directive(f"{self.spelling.unroll} {min(count, 64)}")
+            return 0
+        return super()._unroll_count(s) or unroll_limit(self.ctx, s, self.ctx.packed)
+
+    def _unroll_directive(self, count: int) -> Directive:
+        return Directive(f"{self.spelling.unroll} {min(count, 64)}" if count else self.spelling.unroll)
 
     def _register(self, s: Alloc, register: LaneRegister) -> None:
         if self.ctx.arrays.get(s.buffer.name, _VARIABLE).shape and (rest := without_clearing(s)) is not None:

@@ -8,7 +8,7 @@ at the head of every kernel is some hundred instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ....dsl.index.simplify import linear_combination, rebuild
@@ -47,6 +47,26 @@ def name_tile_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[V
         return launch
     counted = frozenset(v for x in lets for v in x.value.variables())
     return replace(launch, body=(*lets, *_Counts(counted, plain, whole).body(launch.body)))
+
+
+def positive_sizes(blocks: Iterable[Units], lets: Mapping[Var, Expr]) -> frozenset[Var]:
+    """Sizes that are not 0 where there is a block: (N*P*Q + 127)/128 is 0 if one of these is.
+
+    lets  what sizes mean
+    """
+    found: set[Var] = set()
+    queue: list[Expr] = [u.count for u in blocks]
+    while queue:
+        e = queue.pop()
+        if len(e.terms) != 1 or e.terms[0][1] < 0 or e.const > 0:
+            continue
+        for x in factors(e.terms[0][0]):
+            if isinstance(x, Var):
+                found |= {x} if x.lo is not None and x.lo >= 0 else set()
+                queue += [lets[x]] if x in lets else []
+            elif x.kind == "div" and (by := x.args[1].constant):
+                queue.append(x.args[0] - (by - 1))  # it is at least 1
+    return frozenset(found)
 
 
 class _Counts:
