@@ -11,9 +11,10 @@ that each element that is read serves many (`scalar_mapping`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from types import MappingProxyType
 
 from ...dsl import syntax
 from ...dsl.device import Device, Instr
@@ -238,19 +239,27 @@ def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def reused_indices(computation: Computation) -> list[tuple[str, ...]]:
     """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
-    reads = _read_indices(computation)
+    groups = indices_by_reads(computation.indices, _read_indices(computation))
+    return sorted(groups, key=lambda g: (computation.indices[-1] in g, len(g)))
+
+
+def indices_by_reads(indices: Iterable[str], reads: Sequence[set[str]]) -> list[tuple[str, ...]]:
+    """Those that the same reads have together, but for those that all have. Of a contraction there are two groups."""
     groups: dict[frozenset[int], list[str]] = {}
-    for i in computation.indices:
+    for i in indices:
         having = frozenset(n for n, names in enumerate(reads) if i in names)
         if len(having) < len(reads):
             groups.setdefault(having, []).append(i)
-    return sorted((tuple(g) for g in groups.values()), key=lambda g: (computation.indices[-1] in g, len(g)))
+    return [tuple(g) for g in groups.values()]
+
+
+def index_sets(value: Value, alias: Mapping[str, str] = MappingProxyType({})) -> list[set[str]]:
+    """The indices of each read. `alias`: the fused one for those that an author fused."""
+    return [{alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(value)]
 
 
 def _read_indices(computation: Computation) -> list[set[str]]:
-    """Of each read, the indices of the computation that it has: the fused one for those that an author fused."""
-    alias = computation.alias
-    return [{alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(computation.value)]
+    return index_sets(computation.value, computation.alias)
 
 
 def _scalar(

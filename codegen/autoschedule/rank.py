@@ -159,7 +159,7 @@ Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes,
 def sample_sizes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Sizes:
     """The sizes that candidates for a launch are judged at, the largest last."""
     problems = [AccessProblem.of(w, ctx.dtypes) for w in computations]
-    return extents_at(ctx, computations, representative_sizes(problems, ctx.derived))
+    return extents_at(ctx, computations, representative_sizes(problems, ctx.derived, ctx.has_statistics))
 
 
 def extents_at(ctx: LoweringContext, computations: tuple[Computation, ...], sizes: Iterable[dict[str, int]]) -> Sizes:

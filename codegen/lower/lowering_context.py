@@ -44,6 +44,7 @@ class LoweringContext:
     dtypes: dict[str, DType]  # of every tensor, accumulator and copy by name
     shapes: dict[str, tuple[Expr, ...]]  # of every tensor of the op
     derived: tuple[tuple[Var, Expr], ...] = ()  # sizes of the op that follow from others
+    has_statistics: bool = False  # whether the op has reductions of rows, or others that are no contractions
     second_names: Mapping[str, str] = field(default_factory=dict)  # of tensors, under which lines may stage them
     nameable: frozenset[str] = frozenset()  # tensors that lines may name: none that lowering adds
     units: dict[str, Expr] = field(default_factory=dict)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from andiron.codegen.autoschedule.launches.launches_of_op import launches_of
+from andiron.codegen.autoschedule.op_context import context_of
+from andiron.codegen.autoschedule.rank import sample_sizes
 from andiron.codegen.autoschedule.report import CandidateReport, LaunchReport
+from andiron.dsl.module import loads
+from andiron.dsl.op import Op
+from andiron.dsl.ops.specialise import specialise
 
-from ...support.library.unscheduled import compiled, library
+from ...support.library.unscheduled import chosen, compiled, library, op_of
 
 DEVICES = ("sm_80", "sm_90a", "gfx90a", "gfx1100")
 THIN = [
@@ -80,3 +86,47 @@ def test_elementwise_work_moves_each_byte_once(device: str) -> None:
         c = found.candidates[0]
         assert c.bound == "far"
         assert c.moved < 1.1 * found.least
+
+
+def judged(op: Op, n: int = 0) -> list[dict[str, int]]:
+    """The sizes at which candidates for a launch of the op are judged."""
+    device = library().device("sm_80")
+    computations = launches_of(op, device, ())[n][0]
+    return [sizes for sizes, _ in sample_sizes(context_of(op, device), computations)]
+
+
+TWO = """op f[A, B, M, N, K](X: f32[A, B, M, K], Y: f32[B, A, K, N]) -> (Z: f32[A, B, M, N]):
+    Z[a, b, m, n] = sum(k) X[a, b, m, k] * Y[b, a, k, n]
+"""
+MIXED = """op f[B, M, N, K, R](X: f32[B, M, K], Y: f32[B, N, K], U: f32[B, M, R], V: f32[N, R]) -> (Z: f32[B, M, N]):
+    P[b, m, n] = sum(k) X[b, m, k] * Y[b, n, k]
+    Q[b, m, n] = sum(r) U[b, m, r] * V[n, r]
+    Z[b, m, n] = P[b, m, n] + Q[b, m, n]
+"""
+
+
+def test_batches_are_judged_at_longer_sides() -> None:
+    """What all operands and the result have counts contractions: it is small, also as two indices together."""
+    batched = op_of("batched_gemm_f16")
+    assert judged(batched) == [dict(B=16, K=n, M=n, N=n) for n in (64, 256, 1024)]
+    assert judged(loads(TWO).ops["f"])[-1] == dict(A=4, B=4, M=1024, N=1024, K=1024)
+    assert judged(specialise(batched, {"B": 1})) == judged(op_of("gemm_f16"))  # a number counts as it is
+    assert judged(specialise(batched, {"B": 64}))[-1] == dict(K=512, M=512, N=512)
+    assert [x["B"] for x in judged(specialise(batched, {"M": 64, "N": 64, "K": 64}))] == [40, 102, 256]  # nothing else tells
+
+
+def test_what_a_contraction_reuses_along_is_no_batch() -> None:
+    mixed = loads(MIXED).ops["f"]
+    assert judged(mixed)[-1]["B"] == 16
+    assert {*judged(mixed, 1)[-1].values()} == {256}  # `V` is read again for each b
+    assert {*judged(op_of("depthwise_conv2d"))[-1].values()} == {3, 62, 64}  # no second operand, so all are alike
+    assert {*judged(op_of("grouped_conv2d"))[-1].values()} == {3, 26, 28}  # windows
+    assert {*judged(op_of("softmax"))[-1].values()} == {4096}
+    assert {*judged(op_of("attention"))[-1].values()} == {256}  # blocks of a pass are as many as rows of all heads
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_batched_products_of_open_sizes_have_large_tiles(device: str) -> None:
+    """A group's tile is as large as in a product without a batch: an element that it reads serves as many others."""
+    batched, plain = (r.tile(n) for r, n in (chosen(op, device, {}) for op in ("batched_gemm_f16", "gemm_f16")))
+    assert batched["wm"] * batched["wn"] >= plain["wm"] * plain["wn"]
