@@ -136,8 +136,9 @@ def _counts(problems: tuple[AccessProblem, ...], batches: _Batches) -> set[str]:
     counts: set[str] = set()
     others: set[str] = set()
     for p, batch in zip(problems, batches, strict=True):
-        for i in p.axes if batch is not None else ():
-            (counts if i in batch else others).update(v.name for v in p.extents[i].variables())
+        if batch is not None:
+            for i in p.axes:
+                (counts if i in batch else others).update(v.name for v in p.extents[i].variables())
     return counts - others
 
 
