@@ -31,5 +31,6 @@ def context_of(op: Op, device: Device) -> LoweringContext:
 
 
 def _has_statistics(op: Op) -> bool:
+    """Whether any reduction reads no element again: a contraction has two groups of indices that its reads do not share."""
     reductions = [s for s in op.statements if s.reduction is not None]
     return any(len(indices_by_reads(s.indices, index_sets(s.value))) < 2 for s in reductions)

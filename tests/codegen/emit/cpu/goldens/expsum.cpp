@@ -32,6 +32,9 @@ m_inline f32x8 load_f32x8(const float* p) { return *(const f32x8_u*)p; }
 
 m_inline f32x8 splat_f32x8(float x) { return (f32x8){x, x, x, x, x, x, x, x}; }
 
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
+typedef uint32_t u32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
+
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef int32_t i32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -78,9 +81,9 @@ m_inline f32x8 flt(i32x8 x) { return (f32x8)x; }
 m_inline f32x8 m_exp(f32x8 x) {
     x = m_at_most(x, splat_f32x8(89.0f));
     x = m_at_least(x, splat_f32x8(-104.0f));
-    // x = n ln 2 + r; the number added makes n the low bits
-    const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(12582912.0f));
-    const f32x8 n = t - 12582912.0f;
+    // x = n ln 2 + r; the number added makes n + 254 the low bits
+    const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(12583166.0f));
+    const f32x8 n = t - 12583166.0f;
     f32x8 r = fma(n, splat_f32x8(-0.693359375f), x);
     r = fma(n, splat_f32x8(2.12194440e-4f), r);
     f32x8 p = fma(r, splat_f32x8(1.9875691500e-4f), splat_f32x8(1.3981999507e-3f));
@@ -90,8 +93,8 @@ m_inline f32x8 m_exp(f32x8 x) {
     p = fma(p, r, splat_f32x8(5.0000001201e-1f));
     p = fma(p, r * r, r) + 1.0f;
     // 2^n in two steps: neither overflows before the product does
-    const i32x8 k = bits(t) - 0x4b400000, half = k >> 1;
-    return p * flt((half + 127) << 23) * flt((k - half + 127) << 23);
+    const u32x8 k = (u32x8)bits(t), half = k >> 1;
+    return p * flt((i32x8)(half << 23)) * flt((i32x8)((k - half) << 23));
 }
 
 // the first `lanes` elements (none, if it is negative; at most 8), then zeros
