@@ -31,7 +31,7 @@ from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import FEW, contiguous_along_k, deserves_few_columns, deserves_few_rows, sample_problem
 from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
-from .cpu.row_caching import caches_for
+from .cpu.row_caching import HeldRow, caches_for
 from .gpu.one_pass_choice import pass_nests
 from .gpu.pass_model import PassModel
 from .machine_model import block_machine
@@ -91,8 +91,9 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
     open_ = {str(e) for s in dear for i, e in s.ranges if i in along and e.interval[1] is None}
     if len(open_) != 1 or not open_ <= dims:
         return {}
-    largest = {s.target: max((room for _, room in caches_for(device, cores, s.value)), default=0) for s in dear}
-    bounds = {n: min(int(largest[s.target]) // 2 // s.value.dtype.bytes for s in dear) for n in open_}
+    rows = [HeldRow(s.target, (), s.value, stored=False) for s in dear]
+    room = min(max((room for _, room in caches_for(device, cores, x)), default=0) for x in rows)
+    bounds = {n: int(room) // 2 // sum(s.value.dtype.bytes for s in dear) for n in open_}
     return bounds if row_statistics(with_bounds(op, size_conditions(bounds)), device) != row_statistics(op, device) else {}
 
 

@@ -32,7 +32,7 @@ from ..instr_mappings import reused_indices
 from ..line_builders import tile_text
 from ..machine_model import block_machine, core_level
 from .matmul_model import square_transpose
-from .row_caching import cache_for, cached_rows, repeated_rows
+from .row_caching import HeldRow, cached_rows, caches_of, repeated_rows
 
 UNROLL = 4  # vectors: a block of a lane index, so that loads overlap [estimate; test_first_candidates]
 ROWS = 32  # rows: that a core takes at once [measured: default-nests; test_first_candidates]
@@ -334,13 +334,12 @@ def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Le
     read = {t for w in computations for t in w.reads}
     rows, register = _shared(computations), ctx.device.memories[-1].name
     outputs = {b.name for b in ctx.buffers if b.kind == "output"}
-    out = []
+    held = []
     for w in computations:
-        extents = [e for i, e in w.extents if i in w.indices and i not in rows]
-        stored = not outputs.isdisjoint(w.targets)
-        memory = cache_for(ctx.device, cores, extents, w.value, stored=stored) if extents else register
-        out += [(t, memory or register) for t in w.targets if t in read]
-    return tuple(out)
+        extents = tuple(e for i, e in w.extents if i in w.indices and i not in rows)
+        held += [HeldRow(t, extents, w.value, t in outputs) for t in w.targets if t in read]
+    memories = caches_of(ctx.device, cores, [x for x in held if x.extents])
+    return tuple((x.name, memories.get(x.name, register)) for x in held)
 
 
 # ---------------------------------------------------------------- neighbours

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import NamedTuple
 
 from ....dsl.device import Device, Level
 from ....dsl.index.expr import Expr
@@ -21,15 +22,37 @@ from ..machine_model import core_machine
 from .nest_cost import OPERATION
 
 
+class HeldRow(NamedTuple):
+    """What is made of each row: elements of these extents. `stored`: readers find it in memory if it is not kept; else they
+    compute it again."""
+
+    name: str
+    extents: tuple[Expr, ...]
+    value: Value
+    stored: bool
+
+
 def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
-    """Intermediates over `rows` and `along` that are worth caching, and whose rows fit."""
+    """Intermediates over `rows` and `along` that are worth caching, and whose rows fit together."""
     outputs = shared_outputs(op)
-    found = set()
-    for s in repeated_rows(op, rows, along):
-        extents = [e for i, e in s.ranges if i not in rows]
-        if cache_for(device, cores, extents, s.value, stored=s.target in outputs) is not None:
-            found.add(s.target)
-    return frozenset(found)
+    made = [
+        HeldRow(s.target, tuple(e for i, e in s.ranges if i not in rows), s.value, s.target in outputs)
+        for s in repeated_rows(op, rows, along)
+    ]
+    return frozenset(caches_of(device, cores, made))
+
+
+def caches_of(device: Device, cores: Level, rows: Iterable[HeldRow]) -> dict[str, str]:
+    """The memory of each row for which there is room beside those before it: the smallest cache with twice the bytes of all of
+    these. What is stored comes first. None of a row without a bound."""
+    found, held = {}, 0
+    for row in sorted(rows, key=lambda x: (not x.stored, x.name)):
+        highest = [e.interval[1] for e in row.extents]
+        size = prod(n or 0 for n in highest) * row.value.dtype.bytes
+        fits = [(room, name) for name, room in caches_for(device, cores, row) if room >= 2 * (held + size)]
+        if fits and None not in highest:
+            found[row.name], held = min(fits)[1], held + size
+    return found
 
 
 def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[Statement, ...]:
@@ -50,28 +73,15 @@ def repeated_rows(op: Op, rows: tuple[str, ...], along: Iterable[str]) -> tuple[
     return tuple(out)
 
 
-def cache_for(device: Device, cores: Level, extents: Iterable[Expr], value: Value, *, stored: bool) -> str | None:
-    """The smallest cache with room for twice so many values; None if there is none, or no bound.
-
-    stored   readers find it in memory if it is not kept; otherwise they compute it again
-    """
-    highest = [e.interval[1] for e in extents]
-    if None in highest:
-        return None
-    size = prod(n or 0 for n in highest) * value.dtype.bytes
-    fits = [(room, name) for name, room in caches_for(device, cores, value, stored=stored) if room >= 2 * size]
-    return min(fits)[1] if fits else None
-
-
-def caches_for(device: Device, cores: Level, value: Value, *, stored: bool = False) -> list[tuple[str, float]]:
-    """Caches worth keeping a row of such values in, with the bytes that one core has of each.
+def caches_for(device: Device, cores: Level, row: HeldRow) -> list[tuple[str, float]]:
+    """Caches worth keeping such a row in, with the bytes that one core has of each.
 
     SHARED   what a core has of a cache of all cores, if a vector is there, written and read, sooner than computed again.
     """
     mine = [(m.name, float(m.capacity or 0)) for m in device.memories if m.level == cores.name and m.backing is not None]
     cpu, lane = core_machine(device), device.levels[-1]
-    if stored or cpu is None or not lane.bytes:
+    if row.stored or cpu is None or not lane.bytes:
         return mine
-    cycles = OPERATION * sum(c.operations for c in calls(value, {})) / lane.bytes  # for a byte
+    cycles = OPERATION * sum(c.operations for c in calls(row.value, {})) / lane.bytes  # for a byte
     shared = zip(cpu.shared, cpu.caches[len(cpu.private) :], strict=False)
     return [*mine, *((m.name, room) for m, (room, rate) in shared if 2 / rate < cycles)]

@@ -229,7 +229,8 @@ class LanePass(PassModel):
 
 
 def lane_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[LanePass, ...]:
-    """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before."""
+    """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before, and
+    where each row has keys of its own: then lanes have nothing to share."""
     machine, found = block_machine(ctx.device), one_pass_of(computations)
     if machine is None or found is None or len(found.products) != 1 or found.operands:
         return ()
@@ -250,6 +251,8 @@ def lane_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> 
                 if s is None or (other is not None and other[1] is not s and model.copied_for(*other, w, a) is None):
                     return ()
                 staged.append(s)
+    if any({model.row, found.key} <= s.access.axes for s in staged):
+        return ()
     staged.sort(key=lambda s: model.row not in s.access.axes)
     return (LanePass(ctx, machine, found, tuple(staged)),) if len(staged) == 2 * len(found.scores) + 1 else ()
 

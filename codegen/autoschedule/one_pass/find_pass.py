@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from ....dsl.errors import UserError
 from ....dsl.index.expr import Expr
+from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
-from ...plan.computations import Computation, computation_extents, reads_in_terms_alone
+from ...plan.computations import Computation, computation_extents, indices_of, reads_in_terms_alone
 from ..instr_mappings import is_loaded
 
 
 @dataclass(frozen=True)
 class OnePass:
-    """What the launch of a pass computes. `rows`: the indices of the statistic; `key`: what it reduces. `statistics`: one, or
-    none (NO_STATISTIC).
+    """What the launch of a pass computes. `rows`: the indices of the statistic, first those that keys have, as heads. `key`:
+    what it reduces. `statistics`: one, or none (NO_STATISTIC).
 
     scores      products with rows and keys           values     what is computed of them for each row and key
     sums        for each row, over the keys           products   with more indices than the rows
@@ -75,6 +76,8 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
     sums = tuple(w for w in over if set(w.indices) == set(rows))
     products = tuple(w for w in over if w not in sums)
+    of_keys = indices_of_keys((*operands, *scores, *products), key, {t for w in computations for t in w.targets})
+    rows = (*(i for i in rows if i in of_keys), *(i for i in rows if i not in of_keys))
     found = OnePass(rows, key, (statistic,), scores, values, sums, products, operands)
     finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
     if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
@@ -89,6 +92,12 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     # What does not follow the statistic has a loop of its own, which would compute the scores again.
     return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
+
+
+def indices_of_keys(factors: tuple[Computation, ...], key: str, made: set[str]) -> set[str]:
+    """The indices of what products read along the keys; `made`: tensors that the pass computes."""
+    read = [indices_of(ld, {}) for w in factors for ld in loads(w.value) if ld.tensor not in made]
+    return {i for names in read if key in names for i in names}
 
 
 def _is_operand(w: Computation, computations: tuple[Computation, ...]) -> bool:

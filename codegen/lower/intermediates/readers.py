@@ -178,9 +178,11 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
 def _kept_in_block_of_reader(node: Node, tensor: str, reader: Computation) -> None:
     """Raises NotComputed at a line in the block of a `keep` of what the reader computes: the block computes nothing else."""
     for x in node.path():
-        if not isinstance(x, Keep) or x.block is None or tensor not in x.block.staged or reader.result not in x.tensors:
+        if not isinstance(x, Keep) or x.block is None or reader.result not in x.tensors:
             continue
-        line, name = next(y for y in x.block.path() if tensor in y.tensors), reader.result
+        line, name = next((y for y in x.block.path() if isinstance(y, Keep) and tensor in y.tensors), None), reader.result
+        if line is None:
+            continue
         raise NotComputed(
             f"the block of `keep {name}` computes `{name}` alone: what it reads of `{tensor}` is computed before it",
             line.span,

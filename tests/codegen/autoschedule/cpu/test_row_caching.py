@@ -25,6 +25,14 @@ device cpu:tiny extends cpu:avx2:
     memory l3 of socket: 4 KiB
     memory l2 of core: 1 KiB
     memory l1 of core: 256 B
+device cpu:six extends cpu:avx2:
+    level core: finite 6
+op two[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    a[i, j] = exp(X[i, j])
+    b[i, j] = tanh(X[i, j])
+    s[i] = sum(j) a[i, j]
+    t[i] = sum(j) b[i, j]
+    Y[i, j] = a[i, j] / s[i] + b[i, j] / t[i]
 op cheap[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
     top[i] = max(j) X[i, j]
     e[i, j] = abs(X[i, j] - top[i])
@@ -77,6 +85,18 @@ def test_a_cache_of_all_cores() -> None:
     assert [cached_rows(v) for v in kernel.variants] == [{"e": ("l3", 1024)}, {}]
     kernel = compile(module(), op="softmax", target="cpu:wide")
     assert [cached_rows(v) for v in kernel.variants] == [{"e": ("l2", 128)}, {}]
+
+
+def test_several_rows_have_room_together() -> None:
+    """They are rounded up to whole vectors, and six cores have no whole number of vectors each."""
+    kernel = compile(module(), op="two", target="cpu:six")
+    first, second = (cached_rows(v) for v in kernel.variants)
+    assert {t: memory for t, (memory, _) in first.items()} == {"a": "l3", "b": "l3"}
+    assert second == {}
+    fits = 32 * 2**20 // 6 // 2 // 2 // 4
+    for n in (fits, fits + 1, 2 * fits):
+        (only,) = compile(module(), op="two", target="cpu:six", N=n).variants
+        assert [*cached_rows(only)] == (["a", "b"] if n == fits else ["a"])
 
 
 @pytest.mark.parametrize("name", ["cheap", "once"])

@@ -191,3 +191,17 @@ def test_a_block_computes_nothing_else():
     op, program = compiled(PRODUCTS, lines.replace(inner, ""))
     for size in (1, 18):
         check(op, program, M=size, N=size, K=3, D=size, E=size)
+
+
+def test_a_copy_in_the_block_is_not_to_blame():
+    """A `move` of what the block reads is right there. The line below it that keeps that is not."""
+    units = "    tile m: 1 -> warp\n    tile {} : 1 -> thread\n"
+    lines = (
+        "tile m: 16, e: 16 -> block\nkeep Y in register\ntile d: 16\nkeep t in shared:\n    tile n: 16\n    move s -> shared\n"
+        f"{units.format('d')}keep s in shared:\n{units.format('n')}tile m: 1 -> warp\ntile e: 1 -> thread"
+    )
+    with pytest.raises(UserError) as raised:
+        compiled(PRODUCTS, lines)
+    assert "alone" not in raised.value.message
+    op, program = compiled(PRODUCTS, lines.replace(f"keep s in shared:\n{units.format('n')}", ""))
+    check(op, program, M=18, N=18, K=3, D=18, E=18)
