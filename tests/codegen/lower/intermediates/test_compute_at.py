@@ -169,7 +169,7 @@ def test_copies_serve_the_instructions_of_both_nests(sizes: tuple[int, int, int]
     check(op, program, **fixed)
 
 
-PRODUCTS = """op products[M, N, K, D, E](A: f32[M, K], B: f32[K, N], V: f32[N, D], W: f32[D, E]) -> (Y: f32[M, E]):
+CHAIN_OF_PRODUCTS = """op products[M, N, K, D, E](A: f32[M, K], B: f32[K, N], V: f32[N, D], W: f32[D, E]) -> (Y: f32[M, E]):
     s[m, n] = sum(k) A[m, k] * B[k, n]
     t[m, d] = sum(n) s[m, n] * V[n, d]
     Y[m, e] = sum(d) t[m, d] * W[d, e]
@@ -184,11 +184,11 @@ def test_a_block_computes_nothing_else():
         f"{inner}    tile m: 1 -> warp\n    tile d: 1 -> thread\ntile m: 1 -> warp\ntile e: 1 -> thread"
     )
     with pytest.raises(NotComputed, match="the block of `keep t` computes `t` alone: what it reads of `s`") as raised:
-        compiled(PRODUCTS, lines)
+        compiled(CHAIN_OF_PRODUCTS, lines)
     assert raised.value.span is not None
     assert raised.value.span.text == "keep s in shared"
     assert "leave this line out: `s` then has a launch of its own" in (raised.value.help or "")
-    op, program = compiled(PRODUCTS, lines.replace(inner, ""))
+    op, program = compiled(CHAIN_OF_PRODUCTS, lines.replace(inner, ""))
     for size in (1, 18):
         check(op, program, M=size, N=size, K=3, D=size, E=size)
 
@@ -201,7 +201,7 @@ def test_a_copy_in_the_block_is_not_to_blame():
         f"{units.format('d')}keep s in shared:\n{units.format('n')}tile m: 1 -> warp\ntile e: 1 -> thread"
     )
     with pytest.raises(UserError) as raised:
-        compiled(PRODUCTS, lines)
+        compiled(CHAIN_OF_PRODUCTS, lines)
     assert "alone" not in raised.value.message
-    op, program = compiled(PRODUCTS, lines.replace(f"keep s in shared:\n{units.format('n')}", ""))
+    op, program = compiled(CHAIN_OF_PRODUCTS, lines.replace(f"keep s in shared:\n{units.format('n')}", ""))
     check(op, program, M=18, N=18, K=3, D=18, E=18)
