@@ -157,7 +157,7 @@ class FragmentPass(PassModel):
 
     @cached_property
     def may_hold_rows(self) -> bool:
-        """HELD: not where they are converted, which is done where they are staged, nor where an instruction reads a memory."""
+        """HELD: not where they are computed, which may be where they are staged, nor where an instruction reads a memory."""
         machine, register = self.machine, self.ctx.register
         tile: dict[str, Any] = {"bi": self.rows_of_call * machine.schedulers, "bt": self._least_keys}
         if not self.found.statistics:
@@ -166,7 +166,8 @@ class FragmentPass(PassModel):
             return False
         rows = {s.access.tensor for s in self._of_rows}
         read = [m.instr.operand(n) for m in self.firsts for n, v in m.operands if isinstance(v, Load) and v.tensor in rows]
-        return rows.isdisjoint(self.converted) and all(register(x.memory) for x in read)
+        given = {b.name for b in self.ctx.buffers if b.kind == "input"}
+        return rows <= given and all(register(x.memory) for x in read)
 
     @cached_property
     def _of_rows(self) -> tuple[StagedOperand, ...]:

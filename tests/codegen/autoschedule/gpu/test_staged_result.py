@@ -29,7 +29,7 @@ def is_staged(op: str, device: str, sizes: dict[str, int]) -> bool:
         ("gemm_f16", "sm_75", SQUARE, True),  # 64 KiB, and the operands take 48: one block is resident either way
         ("gemm_f16_nt", "gfx942", SQUARE, True),  # the same, and 54
         ("gemm_f16", "gfx1100", SQUARE, True),  # two blocks
-        ("gemm_f16", "gfx942", SQUARE, False),  # no room: 128 KiB of 64
+        ("gemm_f16", "gfx942", SQUARE, True),  # 64 KiB, since results leave room in their file of registers
     ],
 )
 def test_short_rows_are_staged_where_there_is_room(op: str, device: str, sizes: dict[str, int], staged: bool) -> None:
