@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.printer import show
 from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.codegen.lower.shared_loops import lower_online, running_values
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.verify import PointNotOnce
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
@@ -141,14 +141,11 @@ def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         return tuple(w for w in computations if not getattr(w, "corrects", "")), registers
 
     monkeypatch.setattr(lower_online, "iteration", uncorrected)
-    text = text_of(CPU["rows"])
-    program = program_of(text, "cpu:avx2").program
-    with pytest.raises(Fault):
-        check_once(program, loads(text).ops["f"], {"M": 3, "N": 19, "D": 2}, {"core": 1})
+    with pytest.raises(PointNotOnce):
+        program_of(text_of(CPU["rows"]), "cpu:avx2")
 
 
-def test_one_pass_reads_each_element_once() -> None:
-    """And nothing between the statements is in a workspace."""
+def test_one_launch_without_workspaces() -> None:
     program = program_of(text_of(GPU["threads"]), "sm_80").program
     assert len(program.launches) == 1
     assert [b.name for b in program.buffers if b.kind == "workspace"] == []
