@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from ....dsl.errors import UserError
 from ....dsl.index.expr import Expr
+from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.reductions.dependent_reductions import dependences
 from ...lower.spec import Focus
@@ -52,6 +54,14 @@ class OnePass:
         """What reduces the keys."""
         return (*self.statistics, *self.sums, *self.products)
 
+    @cached_property
+    def indices_of_keys(self) -> frozenset[str]:
+        """The indices of what products read along the keys."""
+        made = {t for w in self.every for t in w.targets}
+        factors = (ld for w in (*self.operands, *self.scores, *self.products) for ld in loads(w.value))
+        read = (indices_of(ld, {}) for ld in factors if ld.tensor not in made)
+        return frozenset(i for names in read if self.key in names for i in names)
+
     @property
     def every(self) -> tuple[Computation, ...]:
         return (*self.statistics, *self.scores, *self.values, *self.sums, *self.products)
@@ -76,9 +86,8 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
     over = tuple(w for w in computations if w is not statistic and w.reduced == (key,) and set(rows) <= set(w.indices))
     sums = tuple(w for w in over if set(w.indices) == set(rows))
     products = tuple(w for w in over if w not in sums)
-    of_keys = indices_of_keys((*operands, *scores, *products), key, {t for w in computations for t in w.targets})
-    rows = (*(i for i in rows if i in of_keys), *(i for i in rows if i not in of_keys))
     found = OnePass(rows, key, (statistic,), scores, values, sums, products, operands)
+    found = replace(found, rows=tuple(sorted(rows, key=lambda i: i not in found.indices_of_keys)))
     finishes = [w for w in computations if w.reduction is None and set(w.indices) <= set(rows)]  # after the pass
     if 1 + len(scores) + len(values) + len(over) + len(finishes) != len(computations) or not scores or not over:
         return None
@@ -92,12 +101,6 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     # What does not follow the statistic has a loop of its own, which would compute the scores again.
     return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
-
-
-def indices_of_keys(factors: tuple[Computation, ...], key: str, made: set[str]) -> set[str]:
-    """The indices of what products read along the keys; `made`: tensors that the pass computes."""
-    read = [indices_of(ld, {}) for w in factors for ld in loads(w.value) if ld.tensor not in made]
-    return {i for names in read if key in names for i in names}
 
 
 def _is_operand(w: Computation, computations: tuple[Computation, ...]) -> bool:

@@ -13,7 +13,7 @@ from ...ir.free_names import underscored_name
 from ...lower.lowering_context import LoweringContext
 from ...lower.tiling.fuse_indices import fused_computations
 from ...plan.computations import Computation, fused_name
-from .find_pass import OnePass, indices_of_keys, one_pass_of
+from .find_pass import OnePass, one_pass_of
 
 
 def with_fused_rows(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[Computation, ...] | None:
@@ -28,8 +28,6 @@ def with_fused_rows(ctx: LoweringContext, computations: tuple[Computation, ...])
 
 def _rows_without_keys(found: OnePass) -> tuple[str, ...]:
     """The last indices of the rows, of which no factor from memory has both one and the key."""
-    made = {t for w in found.every for t in w.targets}
-    of_keys = indices_of_keys((*found.operands, *found.scores, *found.products), found.key, made)
     rows = found.statistics[0].indices if found.statistics else found.rows
-    count = next((n for n, i in enumerate(reversed(rows)) if i in of_keys), len(rows))
+    count = next((n for n, i in enumerate(reversed(rows)) if i in found.indices_of_keys), len(rows))
     return rows[len(rows) - count :]

@@ -156,8 +156,9 @@ IN_ORDER = {
 def test_keys_in_the_order_of_a_result(name: str, device: str) -> None:
     """Where no operand is a result as it lies, the product takes the keys in the order in which one is."""
     made = compiled(name, device, LONG)
-    assert made.report["alternatives"][0].candidates[0].nest.startswith("one pass")  # of f32 on gfx942 in parts of the keys
-    assert len(made.program.launches) <= 2
+    way = "one pass in parts of the keys: 2 launches" if (name, device) == ("attention_f32", "gfx942") else "one pass: 1 launch"
+    assert made.report["alternatives"][0].candidates[0].nest == way
+    assert f"{len(made.program.launches)} launch" in way
     found = nests(device, LONG, name)
     assert all(x.second.order is not None and x.first.instr is x.second.instr for x in found)
     assert found[0].second.instr.name == IN_ORDER[name, device]

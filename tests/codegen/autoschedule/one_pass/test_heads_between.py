@@ -86,3 +86,17 @@ def test_open_sizes_of_scores_of_two_products(target: str, sizes: tuple[int, int
     compile(loads(TEXT), op="latent", target=target, R=30)(q, k, qr, kr, v, out=out)
     more = np.einsum("ihr,tr->hit", qr.astype("f8"), kr.astype("f8"))
     np.testing.assert_allclose(out, attention(q, k, v, more=more), atol=2e-5)
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx1100"])
+def test_rows_with_keys_of_their_own_are_not_tried_by_lanes(device: str) -> None:
+    """Of one query the heads are the rows: lanes would share no key. A pass for a few of them staged the keys of all."""
+    text = """op one[H, T, D](q: f32[H, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f32[H, D]):
+    s[h, t] = sum(d) q[h, d] * k[h, t, d]
+    m[h] = max(t) s[h, t]
+    p[h, t] = exp(s[h, t] - m[h])
+    l[h] = sum(t) p[h, t]
+    o[h, d] = (sum(t) p[h, t] * v[h, t, d]) / l[h]
+"""
+    target = f"{'cuda' if device.startswith('sm') else 'hip'}:{device}"
+    assert len(compile(loads(text), op="one", target=target).variants) == 1

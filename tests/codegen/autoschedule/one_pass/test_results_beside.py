@@ -56,7 +56,8 @@ def test_scores_are_stored_by_the_pass(name: str) -> None:
     op = specialise(module.ops["f"], {"Q": 64, "T": 128, "D": 64})
     made = compile_program(module, op, None, module.device("sm_80"))
     assert "online" in made.schedule
-    assert {x.name for x in made.program.buffers if x.kind == "workspace"} <= {"m_parts", "l_parts", "o_sum1_parts"}
+    assert len(made.program.launches) == 1
+    assert [x.name for x in made.program.buffers if x.kind == "workspace"] == []
 
 
 @pytest.mark.parametrize("device", ["sm_80", "cpu:avx2"])
