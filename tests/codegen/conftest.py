@@ -12,6 +12,6 @@ def little_optimised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels are built with little optimisation here.
 
     As users build them, every fourth op of the library is built and checked in `tests/stdlib`, and of the schedules for CPUs;
-    every fourth text of the printer in `tests/codegen/emit` (by `support.cpp.build`), and every fourth test of other folders.
+    every fourth text of the printer in `tests/codegen/emit` (by `support.cpp.build`), and every eighth test of other folders.
     """
     build_with_little_optimisation(monkeypatch)

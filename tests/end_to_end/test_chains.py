@@ -106,6 +106,7 @@ ODD = {"H": 2, "Q": 19, "T": 70, "D": 24, "E": 40, "S": 33}
 SIZES = (ODD, dict.fromkeys(ODD, 1), {"H": 1, "Q": 3, "T": 0, "D": 8, "E": 5, "S": 4})
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("device", ["emulate:sm_80", "emulate:gfx1100", "cpu:avx2"])
 @pytest.mark.parametrize("name", [*LAUNCHES, "read_elsewhere"])
 def test_results(name: str, device: str) -> None:

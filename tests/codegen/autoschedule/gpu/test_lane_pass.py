@@ -149,17 +149,17 @@ TILES = (
 )
 
 
+@pytest.mark.every_second
+@pytest.mark.parametrize("tile", range(len(TILES)))
 @pytest.mark.parametrize(("name", "device"), rotated(CASES, ("sm_80", "gfx942", "gfx1100")))
-def test_results(name: str, device: str) -> None:
+def test_results(name: str, device: str, tile: int) -> None:
     """Edges of rows, keys and features; each element once."""
-    found = nest(device, name, CASES[name])
-    op = specialise(loads(OPS).ops[name], CASES[name])
-    for tile in TILES:
-        wi = found.machine.lanes // tile["share"] * tile["rows"]
-        stages = tile["stages"] if found.machine.asynchronous else 1
-        at = tile | {"wi": wi, "bi": wi * tile["groups"], "stages": stages}
-        made = compiled(name, device, CASES[name], text_of(found, at))
-        right_and_once(made.program, op)
+    found, at = nest(device, name, CASES[name]), TILES[tile]
+    wi = found.machine.lanes // at["share"] * at["rows"]
+    stages = at["stages"] if found.machine.asynchronous else 1
+    at = at | {"wi": wi, "bi": wi * at["groups"], "stages": stages}
+    made = compiled(name, device, CASES[name], text_of(found, at))
+    right_and_once(made.program, specialise(loads(OPS).ops[name], CASES[name]))
 
 
 SIZES = (
