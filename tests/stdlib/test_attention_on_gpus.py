@@ -102,3 +102,19 @@ APART = ("attention_f8", "grouped_attention", "grouped_attention_f16")
 def test_two_launches_where_keys_are_split(name: str, device: str) -> None:
     """One query a head, as when a model decodes."""
     assert launches(library(), name, device, B=1, H=8, G=4, Q=1, T=8192, D=128) == 2
+
+
+@pytest.mark.parametrize(("name", "device"), [("attention", "sm_80"), ("attention_bf16", "gfx942"), ("attention_exp2", "gfx1100")])
+def test_bytes(name: str, device: str) -> None:
+    """Rows are asked for once, and the keys and values of a head once by each of its blocks: by the emulator's count."""
+    heads, rows, keys, features = 2, 256, 192, 64
+    kernel = compile(library(), op=name, target=f"emulate:{device}", H=heads, Q=rows, T=keys, D=features)
+    kernel.counting = True
+    dtype = OPS[name].inputs[0].dtype
+    rng = np.random.default_rng(0)
+    kernel(*(values(rng, dtype, (heads, n, features), False) for n in (rows, keys, keys)))
+    counts = kernel.report.counts
+    assert counts is not None
+    (launch,) = counts.launches
+    of_rows, of_keys = heads * rows * features * dtype.bytes, keys * features * dtype.bytes
+    assert sum(counts.moved["global"].values()) == 2 * of_rows + launch["blocks"] * 2 * of_keys
