@@ -22,7 +22,7 @@ from ..emission_context import EmissionContext, PrintedLoop
 # test_the_text_decides_for_open_sizes]
 FAR = 8 << 10
 NEAR = 256  # bytes: ahead in a loop around the innermost one [measured: default-nests; test_squares_of_a_transpose_follow_rows]
-VECTORS = 4  # vectors: of a row, that an iteration reads at most [estimate; test_iterations_that_read_few_vectors]
+LINES = 4  # cache lines: of a row, that an iteration reads at most [measured: default-nests; test_iterations_that_read_few_lines]
 
 
 def largest_core_cache(device: Device) -> int:
@@ -93,4 +93,4 @@ def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahe
     """Whether the loop's iterations read contiguous vectors, and reach as far as the prefetch."""
     grows = e.coefficient(loop.var) * loop.step
     reach = ahead if loop.var.hi is None else (loop.var.hi + 1) * e.coefficient(loop.var) * buffer.dtype.bytes
-    return 0 < grows <= VECTORS * ctx.width and grows % ctx.width == 0 and reach >= ahead
+    return 0 < grows * buffer.dtype.bytes <= LINES * CACHE_LINE and grows % ctx.width == 0 and reach >= ahead

@@ -92,11 +92,21 @@ def test_squares_of_a_transpose_follow_rows() -> None:
     assert "X_ahead = 4 * M * N >= 524288 ? 64 : 0;" in compile(MODULE, op="turn", target="cpu:avx2").source
 
 
-@pytest.mark.parametrize(("vectors", "found"), [(4, {"X"}), (5, set())])
-def test_iterations_that_read_few_vectors(vectors: int, found: set[str]) -> None:
-    """Hardware follows longer runs by itself."""
-    lines = f"tile i: 16000 -> core\n    tile i: {8 * vectors}\n    tile i: 1 -> lane\n    compute"
-    assert prefetched("twice", schedule=f"schedule s for twice:\n    {lines}\n") == found
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize(("floats", "found"), [(64, {"X"}), (80, set())])
+def test_iterations_that_read_few_lines(floats: int, found: set[str], target: str) -> None:
+    """Four lines, whatever the vectors are."""
+    lines = f"tile i: 16000 -> core\n    tile i: {floats}\n    tile i: 1 -> lane\n    compute"
+    assert prefetched("twice", target, schedule=f"schedule s for twice:\n    {lines}\n") == found
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_rows_of_the_library_are_prefetched(op: str) -> None:
+    """Whose nests have long iterations."""
+    for sizes in ({}, {"M": 1024, "N": 131072}):
+        kernel = compile(loads("import std.ops.norm\n"), op=op, target="cpu:avx2", **sizes)
+        assert "tile j: 64" in kernel.schedule
+        assert "X_next" in kernel.source
 
 
 def test_beyond_the_end_of_memory() -> None:
