@@ -56,6 +56,12 @@ def _in_block(index: str) -> str:
     return index.of if isinstance(index, RimIndex) else index
 
 
+def _read_into_registers(low: Lowering, keep: Keep) -> bool:
+    """Does the block of a write-back move other tensors, which it reads, to registers? These are whole tiles."""
+    moved = (x for x in keep.block.path() if isinstance(x, Move)) if keep.block is not None else ()
+    return any(low.ctx.in_registers(x) and x.tensor not in keep.names for x in moved)
+
+
 def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, node: Node) -> int:
     """The extent, padding included, that the node and those below read of a range of this capacity."""
     if capacity <= 0:  # an axis without elements
@@ -112,6 +118,7 @@ def read_grain(
     for x in node.path():
         if (own := _own_nest(focus, x)) is not None:
             made, others, block, below = own
+            held = held or (low.ctx.in_registers(x) and any(_in_block(index) in w.indices for w in made.computations))
             grains = (
                 read_grain(low, made, _in_block(index), capacity, block, held, entered),
                 read_grain(low, others, index, capacity, below, held, entered),
@@ -120,8 +127,8 @@ def read_grain(
             return coarse if coarse % fine == 0 else read_extent(low, focus, index, capacity, x)
         match x:
             case Keep() if free or any(index in w.indices for w in focus.computations):
-                held = held or x.memory is None or low.ctx.register(x.memory)
-            case Move() if x.memory is None or low.ctx.register(x.memory):
+                held = held or low.ctx.in_registers(x) or _read_into_registers(low, x)
+            case Move() if low.ctx.in_registers(x):
                 held = True
             case Tile():
                 # a reduction's accumulator opens above its first tile, in registers, where no `keep` says otherwise

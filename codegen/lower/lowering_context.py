@@ -15,7 +15,7 @@ from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ..ir.free_names import numbered_name
-from ..ir.schedule_tree import Node
+from ..ir.schedule_tree import Materialise, Node
 from ..ir.tile_ir import Buffer, Launch, Stmt
 from ..plan.computations import Computation
 from ..plan.derived_names import tensor_of
@@ -193,3 +193,7 @@ class LoweringContext:
     def register(self, memory: str) -> bool:
         """Is this memory private to the innermost units?"""
         return self.device.is_register(memory)
+
+    def in_registers(self, node: Materialise) -> bool:
+        """Does the node hold its tile there? It does where its line names no memory."""
+        return node.memory is None or self.register(node.memory)

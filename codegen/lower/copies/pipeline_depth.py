@@ -60,7 +60,7 @@ def is_unrolled(low: Lowering, tile: Tile, r: Range, size: int, filled: bool = T
         return False
     if filled and tile.unroll is not None and tile.unroll.count is None:
         return True
-    first = next((x for x in moves_below(tile) if x.memory is None or low.ctx.register(x.memory)), None)
+    first = next((x for x in moves_below(tile) if low.ctx.in_registers(x)), None)
     return first is not None and depth_of(first, depth_of(tile, 1)) > 1
 
 

@@ -172,3 +172,25 @@ schedule s for f on sm_80 where M <= 16, N <= 16, L <= 16:
         compile(text, op="f", schedule="s", target="emulate:sm_80")
     assert "`n = lane/4 + 8*(r/2), m = 2*(lane % 4) + r % 2`, and read here as `m = lane/4" in str(error.value)
     assert "no unit has what it reads" in str(error.value)
+
+
+@pytest.mark.parametrize("staged", ["move A -> l2:\n        tile i: 1", "keep a in l2:\n        tile i: 1", "move A -> l2"])
+def test_rows_past_the_edge_are_staged_for_a_product_in_registers(staged: str) -> None:
+    """Registers have numbers, so the product has all rows of its tile; what it reads of the ones past the edge is zero."""
+    op = """op two[M](A: f32[M, 4], B: f32[4, 4]) -> (Y: f32[M, 4]):
+    a[i, k] = A[i, k] + A[i, k]
+    t[i, k] = sum(q) {read}[i, q] * B[q, k]
+    Y[i, n] = sum(k) t[i, k] * B[k, n]
+schedule s for two:
+    tile i: 8 -> core
+    {staged}
+    keep t in register:
+        tile i: 1
+    tile i: 1
+    compute
+"""
+    read = "a" if "keep" in staged else "A"
+    kernel = compile(op.format(read=read, staged=staged), op="two", schedule="s", target="cpu:generic")
+    for m in (0, 1, 3, 8, 21):
+        a, b = np.arange(m * 4, dtype=np.float32).reshape(m, 4) % 7, np.arange(16, dtype=np.float32).reshape(4, 4) % 5
+        np.testing.assert_array_equal(kernel(a, b), (2 if read == "a" else 1) * a @ b @ b)
