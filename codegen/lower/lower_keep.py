@@ -22,6 +22,7 @@ from ..plan.computations import Computation
 from ..plan.derived_names import Accumulator, KeptResult, StagedCopy, buffer_name
 from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
+from .intermediates.block_lines import lines_about, names_other_nest, out_of_block
 from .intermediates.compute_at import compute_at
 from .intermediates.readers import (
     check_kept_reads,
@@ -82,13 +83,16 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
             before = keeps_first(focus, w, keep)
             return low.lower(focus, before) if before is not None else lower_reduction(low, focus, w, keep.below, keep)
         return _keep_pointwise(low, focus, keep, w)
-    if low.names_other_nest(focus, lambda w: name in w.names):
+    if names_other_nest(low, focus, lambda w: name in w.names):
         return low.lower(focus, keep.below)
     copy = next((w.name for w in focus.computations if w.name == StagedCopy(name)), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, keep.but(names=(copy,)))
     known = (t for w in focus.computations for t in w.names)
-    way = computed_elsewhere(low.ctx, low.computations, name) or low.ctx.did_you_mean(name, known)
+    way = computed_elsewhere(low.ctx, low.computations, name) or out_of_block(low, lambda w: name in w.names)
+    if any(b.name == name and b.kind == "input" for b in low.ctx.buffers):
+        way = f"it is an input: `move {name}{'' if keep.memory is None else f' -> {keep.memory}'}` stages it"
+    way = way or low.ctx.did_you_mean(name, known)
     raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=way)
 
 
@@ -258,7 +262,8 @@ def _kept_and_moved(low: Lowering, focus: Focus, keep: Keep, first: Computation,
         inner = focus.with_view(held, view)
         made = low.lower(inner, keep.below)
     block = renamed(write_back_block(ctx, keep), {last.name}, held)
-    stored = low.lower(replace(inner, computations=(last,)), block)
+    with lines_about(low, keep, (last,)):
+        stored = low.lower(replace(inner, computations=(last,)), block)
     buffer = buffer or register_buffer(ctx, view.buffer, ctx.dtypes[held], memory, keep.span)
     return [Alloc(buffer, (*made, *stored), span=keep.span)]
 

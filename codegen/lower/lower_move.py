@@ -31,10 +31,10 @@ from .copies.distribute_copy import copy_block, copy_lines
 from .copies.pipeline_depth import copy_staging
 from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, spanned_size, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
+from .intermediates.block_lines import names_other_nest, out_of_block, way_of_own_name
 from .intermediates.compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
-from .lowering_context import LoweringContext
 from .other_launches import read_elsewhere
 from .spec import ZERO, Focus, Range, View
 
@@ -47,6 +47,7 @@ LEAVE_OUT = "leave the line out: each access then reads the tensor where it is"
 
 def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
     ctx = low.ctx
+    memory = move.memory or ctx.device.memories[-1].name
     found = [
         ld
         for w in focus.computations
@@ -55,13 +56,12 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
         if ld.tensor == move.tensor
     ]
     if not found:
-        if low.names_other_nest(focus, lambda w: move.tensor in w.reads):
+        if names_other_nest(low, focus, lambda w: move.tensor in w.reads):
             return low.lower(focus, move.below)
         reads = (t for w in focus.computations for t in w.reads)
-        way = _line_of_its_own(ctx, move) or read_elsewhere(ctx, low.computations, move.tensor)
-        way = way or ctx.did_you_mean(move.tensor, reads)
+        way = way_of_own_name(low, move.tensor, memory) or read_elsewhere(ctx, low.computations, move.tensor)
+        way = way or out_of_block(low, lambda w: move.tensor in w.reads) or ctx.did_you_mean(move.tensor, reads)
         raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
-    memory = move.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
     held = focus.views[move.tensor].form == "path"
     if move.line is not None:
@@ -85,16 +85,12 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
     return _to_memory(low, focus, move, found, memory)
 
 
-def _line_of_its_own(ctx: LoweringContext, move: Move) -> str | None:
-    """The way out in the block of `keep Y, Z in M:`, which each of them has, where the line is about one of them."""
-    for x in ctx.lines_above:
-        if not isinstance(x, Keep) or len(x.names) < 2 or move.tensor not in x.names or x.block is None:
-            continue
-        if any(y.span == move.span for y in x.block.path()):
-            others = " and ".join(f"`{t}`" for t in x.names if t != move.tensor)
-            where = "" if x.memory is None else f" in {x.memory}"
-            return f"the block is also that of {others}: write a line for each, `keep {move.tensor}{where}:` with this one"
-    return None
+def _way_from_registers(low: Lowering, move: Move, memory: str) -> str:
+    """The way out for a line that moves what a line above has in registers."""
+    holds = next((x for x in reversed(low.ctx.lines_above) if x is not move and move.tensor in x.tensors), None)
+    if isinstance(holds, Keep):
+        return f"leave this line out: `keep {move.tensor} in {memory}` in place of registers has it where units share it"
+    return "write this line above the one that moves it to registers"
 
 
 # ---------------------------------------------------------------- registers
@@ -178,7 +174,7 @@ def _to_memory(low: Lowering, focus: Focus, move: Move, found: list[Load], memor
         raise RegisterMismatch(
             f"`{move.tensor}` is held in registers here, and a unit cannot read the registers of others",
             move.span,
-            help=_line_of_its_own(ctx, move) or "write this line above the one that moves it to registers",
+            help=_way_from_registers(low, move, memory),
         )
     if source.form == "path":
         return _from_registers(low, focus, move, source, memory, copy_name)

@@ -35,9 +35,9 @@ from ..ir.schedule_tree import (
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
-from ..plan.derived_names import StoredCopy
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
+from .intermediates.block_lines import Block
 from .intermediates.readers import stored_by_others
 from .intermediates.rims import with_rim_ranges
 from .leaves.check_instr import UnusableInstr, check_executing_units, explain_other_result, leave_out
@@ -80,12 +80,13 @@ class Lowering:
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
         # computations, and how an instruction computes them
         self.oriented = oriented(self, tree) if tree is not None else {}
+        self.block: Block | None = None  # the one being lowered, and what it is about
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:
         """A lowering of the same computations in another context."""
         other = Lowering(ctx, self.computations)
-        other.finest, other.oriented = self.finest, self.oriented
+        other.finest, other.oriented, other.block = self.finest, self.oriented, self.block
         return other
 
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:
@@ -254,13 +255,6 @@ class Lowering:
             raise
 
     # ------------------------------------------------------------ looking ahead
-
-    def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
-        """Whether the line is for computations that a tile above gave a nest of their own (FISSION), and not for these."""
-        mine = {t for w in self.computations for t in (w.name, w.result)}
-        others = (w for w in focus.computations if not isinstance(w, RunningUpdate))
-        known = all(w.name in mine or w.result in mine or isinstance(w.name, StoredCopy) for w in others)
-        return known and any(fits(w) for w in self.computations)
 
     def footprint(self, focus: Focus, index: str, node: Node) -> int:
         """How far from the focus's base the node and those below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""

@@ -31,6 +31,7 @@ from ..leaves.instr_leaf import register_buffer
 from ..leaves.owner_tree import owner_tree
 from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View, or_state_bound
+from .block_lines import lines_about
 from .readers import check_own_elements, focus_with_copy, reads_of, view_form
 from .rims import check_one_nest, growing_distance, has_rim, in_own_names, value_outside, with_else_values
 
@@ -92,7 +93,8 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], source, buffer, layout)
         lines = with_axes_apart(lines) if has_rim(w) else lines  # an index without a rim is that of the tile
         block = ctx.fill(node, lines)
-    made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
+    with lines_about(low, node, (own,), makes=True):
+        made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], block, buffer)
     staging = None
     if isinstance(node, Move) and ahead:
         staging = copy_staging(low, focus, node, reads_of(others.computations, name), memory, len(made))
@@ -192,7 +194,8 @@ def _in_registers(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: 
     ranges = {i: r for i, r in focus.ranges.items() if i in w.all_indices}
     ranges |= {i: _as_read(ranges[i], low.footprint(others, i, node.below)) for i in indices}
     own = replace(focus, computations=(w,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={})
-    made = low.lower(own.with_view(name, view), node.block)
+    with lines_about(low, node, (w,), makes=True):
+        made = low.lower(own.with_view(name, view), node.block)
     body = low.lower(others, node.below)
     buffer = register_buffer(ctx, view.buffer, ctx.dtypes[name], ctx.device.memories[-1].name, node.span)
     return [Alloc(buffer, (*made, *body), node.span)]

@@ -19,11 +19,12 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
 from ...ir.schedule_tree import Keep, Leaf, Move, Node, ShareOut, Step, Tile, with_leaf
 from ...ir.tile_ir import Stmt
-from ...plan.computations import Computation
+from ...plan.computations import Computation, Output
 from ...plan.derived_names import ArgreduceIndex, RoundedResult
 from ...schedule.build_tree import schedule_tree
 from ...schedule.synthetic_spans import with_spans
 from ..copies.distribute_copy import copy_lines, with_axes_apart
+from ..intermediates.block_lines import lines_about
 from ..lowering_context import LoweringContext
 from ..reductions.argreduce_index import found_index
 from ..spec import Focus
@@ -46,39 +47,40 @@ def _final(ctx: LoweringContext, w: Computation, value: Value) -> Value:
 
 
 def write_back(low: Lowering, focus: Focus, w: Computation, owner: Node, keep: Keep | None) -> list[Stmt]:
-    out: list[Stmt] = []
-    block = write_back_block(low.ctx, keep) if keep is not None and keep.block is not None else None
-    for o in w.outputs:
-        using = store_instr_name(low, keep, low.ctx.dtypes[o.tensor])
-        block = None if using else block
-        value = _final(low.ctx, w, o.value)
-        computation = Computation(
-            o.tensor,
-            w.indices,
-            value,
-            None,
-            w.extents,
-            span=o.span or w.span,
-            subscripts=o.indices,
-            atomic=o.atomic,
-            fused=w.fused,
-            using=using,
-        )
-        f = replace(focus, computations=(computation,))
-        if block is None:
-            out += low.lower(f, owner)
-            continue
-        if _made_by_owners(low, focus, computation, w, block):
-            rounded = RoundedResult(o.tensor)
-            low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
-            at = tuple(as_expr(Var(i)) for i in w.indices)
-            computation = replace(computation, value=Load(rounded, at, low.ctx.dtypes[rounded]))
-            f = replace(focus, computations=(computation,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
-            out += low.lower(f, renamed(block, {o.tensor, w.result}, rounded))
-            continue
-        # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
-        out += low.lower(f, renamed(block, {o.tensor, w.result}, w.name))
-    return out
+    results = [_result(low, w, o, keep) for o in w.outputs]
+    if keep is None or keep.block is None or any(x.using for x in results):
+        return [s for x in results for s in low.lower(replace(focus, computations=(x,)), owner)]
+    with lines_about(low, keep, results):
+        return [s for x in results for s in _by_block(low, focus, x, w, write_back_block(low.ctx, keep))]
+
+
+def _result(low: Lowering, w: Computation, o: Output, keep: Keep | None) -> Computation:
+    """A result as it is stored, from the accumulator."""
+    return Computation(
+        o.tensor,
+        w.indices,
+        _final(low.ctx, w, o.value),
+        None,
+        w.extents,
+        span=o.span or w.span,
+        subscripts=o.indices,
+        atomic=o.atomic,
+        fused=w.fused,
+        using=store_instr_name(low, keep, low.ctx.dtypes[o.tensor]),
+    )
+
+
+def _by_block(low: Lowering, focus: Focus, computation: Computation, w: Computation, block: Node) -> list[Stmt]:
+    names = {computation.name, w.result}
+    if _made_by_owners(low, focus, computation, w, block):
+        rounded = RoundedResult(computation.name)
+        low.ctx.dtypes[rounded] = low.ctx.dtypes[computation.name]
+        at = tuple(as_expr(Var(i)) for i in w.indices)
+        stored = replace(computation, value=Load(rounded, at, low.ctx.dtypes[rounded]))
+        view = replace(focus.views[w.name], stored_value=computation.value)
+        return low.lower(replace(focus, computations=(stored,)).with_view(rounded, view), renamed(block, names, rounded))
+    # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
+    return low.lower(replace(focus, computations=(computation,)), renamed(block, names, w.name))
 
 
 def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Computation, block: Node) -> bool:

@@ -104,16 +104,25 @@ GATED = Formula(
 UNITS = "tile m: 1 -> warp / {0}tile n: 1 -> thread"
 
 
-def test_a_block_of_several_results_moves_none_of_them():
-    """Each of them has the block, so a line about one of them is about nothing in the others: there is a line for each."""
-    head, below = "tile m: 16, n: 16 -> block", UNITS.format("")
-    block = f"> {UNITS.format('> ')}"
+def test_a_block_of_results_that_others_read_moves_none_of_them():
+    """They are read where the line of the block has them. A line in it that moves them elsewhere would do nothing."""
+    head, below, block = "tile m: 16, n: 16 -> block", UNITS.format(""), f"> {UNITS.format('> ')}"
+    lines = f"keep Y in register: / {block} / > move Y -> shared / keep Z in register: / {block}"
+    with pytest.raises(NotRead) as unread:
+        program_of(GATED, f"{head} / {lines} / {below}", "sm_80")
+    assert "is read where its own line has it: leave this line out, or write `keep Y in shared:`" in (unread.value.help or "")
+    agrees(GATED, program_of(GATED, f"{head} / keep Y, Z in shared: / {block} / {below}", "sm_80"), SIZES)
     with pytest.raises(RegisterMismatch) as held:
         program_of(GATED, f"{head} / keep Y, Z in register: / {block} / > move Y -> shared / {below}", "sm_80")
+    assert "`keep Y in shared` in place of registers" in (held.value.help or "")
+    agrees(GATED, program_of(GATED, f"{head} / keep Y in shared / keep Z in register / {below}", "sm_80"), SIZES)
+
+
+def test_each_name_of_a_line_has_its_block():
+    """A line about one of them is about nothing in the others: there is a line for each."""
+    head, below, block = "tile m: 16, n: 16 -> block", UNITS.format(""), f"> {UNITS.format('> ')}"
     with pytest.raises(NotRead) as unread:
-        program_of(GATED, f"{head} / keep Y, Z in register: / > move Y -> shared / > move Z -> shared / {below}", "sm_80")
-    said = [x.value.help or "" for x in (held, unread)]
-    assert said[0].startswith("the block is also that of `Z`: write a line for each, `keep Y in register:` with this one")
-    assert said[1].startswith("the block is also that of `Y`: write a line for each, `keep Z in register:` with this one")
-    each = f"keep Y in register: / {block} / > move Y -> shared / keep Z in register: / {block}"
+        program_of(GATED, f"{head} / keep Y, Z in register: / > move Z -> shared / {below}", "sm_80")
+    assert "write a line for each, `keep Z in register:` with this one" in (unread.value.help or "")
+    each = f"keep Y in register: / {block} / keep Z in register: / > move Z -> shared"
     agrees(GATED, program_of(GATED, f"{head} / {each} / {below}", "sm_80"), SIZES)

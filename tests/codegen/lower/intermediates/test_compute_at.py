@@ -205,3 +205,23 @@ def test_a_copy_in_the_block_is_not_to_blame():
     assert "alone" not in raised.value.message
     op, program = compiled(CHAIN_OF_PRODUCTS, lines.replace(f"keep s in shared:\n{units.format('n')}", ""))
     check(op, program, M=18, N=18, K=3, D=18, E=18)
+
+
+WRITE_BACK = """op f[M](A: f32[M, 64], B: f32[64, 64]) -> (t: f32[M, 64]):
+    s[i, k] = A[i, k] * 2.0 + 1.0
+    t[i, k] = {t}
+"""
+
+
+@pytest.mark.parametrize("t", ["s[i, k] * s[i, k]", "sum(q) s[i, q] * B[q, k]"])
+@pytest.mark.parametrize("line", ["keep s in shared", "move s -> shared", "move A -> shared"])
+def test_a_write_back_is_about_its_result_alone(t: str, line: str) -> None:
+    """What the result is computed from is read before: a line of the block that holds that would do nothing."""
+    lines = "tile i: 8 -> block\n{}keep t in register:\n    {}tile i: 1 -> warp\n    tile k: 1 -> thread\n"
+    lines += "tile i: 1 -> warp\ntile k: 1 -> thread\ncompute"
+    with pytest.raises(UserError, match="the block of `keep t` is about `t` alone: write this line outside of it") as raised:
+        compiled(WRITE_BACK.format(t=t), lines.format("", f"{line}\n    "))
+    assert raised.value.span is not None
+    assert raised.value.span.text == line
+    op, program = compiled(WRITE_BACK.format(t=t), lines.format(f"{line}\n", ""))
+    check(op, program, M=11)
