@@ -80,11 +80,13 @@ def resume_stored(
         home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
         focus = focus.with_view(home, View(home, "global"))
         if not all(goes_on_where_stored(low.ctx, focus, w, name, home, o) for o in w.outputs):
-            tiles = ", ".join(f"`{i}`" for i in dict.fromkeys(i for i, _, _ in focus.loops if i in w.reduced))
+            above = [i for i, _, _ in focus.loops if i in w.reduced]
+            tiles = ", ".join(f"`{i}`" for i in dict.fromkeys(above))
+            place = f"the tile of {tiles}" if len(above) == 1 else f"all tiles of {tiles}"
             raise CannotMeet(
                 f"one unit goes on from the partial result of `{w.result}` in the next tile of {tiles}, and others need it",
                 keep.span if keep else None,
-                help=f"leave this line out, or write it above the tile of {tiles}",
+                help=f"leave this line out, or write it above {place}",
             )
         refill += low.lower(replace(focus, computations=(_resume(low, w, name, home, again),), loops=()), owner)
         if not in_place:

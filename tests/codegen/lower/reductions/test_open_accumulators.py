@@ -7,6 +7,8 @@ from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.tile_ir import Alloc
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.capacity import memory_peaks
+from andiron.codegen.lower.reductions import resume_accumulator
+from andiron.dsl.errors.schedule import CannotMeet
 
 from ....support.interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 
@@ -49,3 +51,14 @@ def test_a_small_tile_at_the_leaf_has_all_its_accumulators(m, cells) -> None:
     program = program_of(ROWS, "compute", "cpu:generic", {"M": m})
     (accumulator,) = (s.buffer for s in statements(program.launches[0].body) if isinstance(s, Alloc))
     assert accumulator.size.constant == cells
+
+
+def test_the_place_for_a_line_is_above_all_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tiles of `k` the accumulator still goes on from one tile to the next."""
+    monkeypatch.setattr(resume_accumulator, "goes_on_where_stored", lambda *_: False)
+    head = "tile m: 4, n: 8 -> core"
+    for tiles, place in (("tile k: 8", "the tile of `k`"), ("tile k: 8 / tile k: 4", "all tiles of `k`")):
+        with pytest.raises(CannotMeet, match="one unit goes on from the partial result of `C`") as raised:
+            program_of(GEMM, f"{head} / {tiles} / keep C in register", "cpu:avx2")
+        assert raised.value.help == f"leave this line out, or write it above {place}"
+        program_of(GEMM, f"{head} / keep C in register / {tiles}", "cpu:avx2")
