@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..dsl.errors import UserError
 from ..dsl.index.expr import Expr, as_expr
 from ..dsl.op import Op
 from ..dsl.support.fast_replace import replace
@@ -14,6 +15,7 @@ from .ir.tile_ir import Buffer, Launch, Units
 from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
 from .lower.copies.unaligned_copies import unaligned_variant
+from .lower.intermediates.obeyed_lines import check_obeyed
 from .lower.leaves.match_instr import fragment_map
 from .lower.lower_schedule import Lowering
 from .lower.lowering_context import LoweringContext
@@ -22,10 +24,11 @@ from .lower.shared_loops.lower_online import check_online_tile
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace
+from .plan.authors_names import in_authors_names
 from .plan.computations import Computation
 from .schedule.build_tree import schedule_tree
 from .schedule.check_names import check_levels
-from .schedule.synthetic_spans import with_spans
+from .schedule.synthetic_spans import is_filled_in, with_spans
 
 Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, and its lines
 CompletePart = tuple[tuple[Computation, ...], Node]  # and the tree of its explicit lines
@@ -136,9 +139,15 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
     views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
     focus = Focus(computations, ranges, outer, outer, views)
-    body = low.lower(focus, tree)
+    try:
+        body = low.lower(focus, tree)
+    except UserError as error:
+        written = {t for x in all_nodes(tree) if not is_filled_in(x.span) for t in x.tensors}
+        in_authors_names(error, [w for launch in (computations, *ctx.planned) for w in launch], written)
+        raise
     idle_pipelines(low, tree)
     if not any(extent.constant == 0 for w in low.computations for _, extent in w.extents):  # else lines may not be lowered
+        check_obeyed(low, tree)
         for tile in (x for x in all_nodes(tree) if isinstance(x, Tile)):
             check_online_tile(low, tile)
             check_carry_tile(low, tile)

@@ -24,6 +24,7 @@ from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
 from .intermediates.block_lines import lines_about, names_other_nest, out_of_block
 from .intermediates.compute_at import compute_at
+from .intermediates.obeyed_lines import obeyed
 from .intermediates.readers import (
     check_kept_reads,
     check_own_elements,
@@ -66,6 +67,7 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     for w in focus.computations:
         if isinstance(w, RunningUpdate) or name not in (*w.names, *called.get(w.name, ())):
             continue
+        obeyed(low, keep, name)
         registers = low.ctx.register(keep.memory or low.ctx.device.memories[-1].name)
         if keep.line is not None:
             check_modifiers(keep.line, keep_kind(keep.block is not None, name in read_here, w.reduction is not None, registers))

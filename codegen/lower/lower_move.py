@@ -33,6 +33,7 @@ from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, s
 from .copies.unaligned_copies import aligned_fill
 from .intermediates.block_lines import names_other_nest, out_of_block, way_of_own_name
 from .intermediates.compute_at import compute_at
+from .intermediates.obeyed_lines import obeyed
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
 from .other_launches import read_elsewhere
@@ -62,6 +63,7 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
         way = way_of_own_name(low, move.tensor, memory) or read_elsewhere(ctx, low.computations, move.tensor)
         way = way or out_of_block(low, lambda w: move.tensor in w.reads) or ctx.did_you_mean(move.tensor, reads)
         raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
+    obeyed(low, move, move.tensor)
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
     held = focus.views[move.tensor].form == "path"
     if move.line is not None:

@@ -35,6 +35,7 @@ from ..ir.schedule_tree import (
 )
 from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
+from ..plan.derived_names import tensor_of
 from ..schedule.synthetic_spans import author_of, is_filled_in
 from .footprint import read_extent, read_grain
 from .intermediates.block_lines import Block
@@ -81,12 +82,13 @@ class Lowering:
         # computations, and how an instruction computes them
         self.oriented = oriented(self, tree) if tree is not None else {}
         self.block: Block | None = None  # the one being lowered, and what it is about
+        self.obeyed: set[tuple[Span | None, str]] = set()  # lines that had an effect, and on what
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:
         """A lowering of the same computations in another context."""
         other = Lowering(ctx, self.computations)
-        other.finest, other.oriented, other.block = self.finest, self.oriented, self.block
+        other.finest, other.oriented, other.block, other.obeyed = self.finest, self.oriented, self.block, self.obeyed
         return other
 
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:
@@ -217,7 +219,7 @@ class Lowering:
         if must:
             everywhere = all(i.used_everywhere is not None for i in known)
             help = "leave `with` out: whatever can use it does" if everywhere else _other_types(known, computation)
-            raise InstrMismatch(f"`{name}` does not compute `{computation.result}`", at, help=help)
+            raise InstrMismatch(f"`{name}` does not compute `{tensor_of(computation.result)}`", at, help=help)
         return None
 
     def instrs_named(self, name: str, at: Span | None) -> Sequence[Instr]:

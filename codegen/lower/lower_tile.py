@@ -20,6 +20,7 @@ from ..ir.tile_ir import Stmt
 from ..plan.computations import Computation
 from .addressing import zero_is_neutral
 from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
+from .intermediates.obeyed_lines import obeyed
 from .intermediates.readers import is_read_elsewhere, reads_beyond_tile, stored_by_others
 from .intermediates.rims import has_rim, with_rims
 from .leaves.scalar_leaf import cell_indices
@@ -115,6 +116,8 @@ def _tiles(
         return distribute_tiles(low, focus, tile, mine)
     needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
+    for a in todo:
+        obeyed(low, tile, a.index)
     for a in mine:
         if a.index not in needed:  # nothing to visit, but lines below count what is left of it
             r = focus.ranges[a.index]

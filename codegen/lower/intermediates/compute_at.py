@@ -32,7 +32,7 @@ from ..leaves.owner_tree import owner_tree
 from ..lowering_context import LoweringContext
 from ..spec import Focus, Range, View, or_state_bound
 from .block_lines import lines_about
-from .readers import check_own_elements, focus_with_copy, reads_of, view_form
+from .readers import check_own_elements, focus_with_copy, kept_in_block_of_reader, reads_of, view_form
 from .rims import check_one_nest, growing_distance, has_rim, in_own_names, value_outside, with_else_values
 
 if TYPE_CHECKING:
@@ -113,14 +113,24 @@ def _check_reads(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: C
     if not made_below and not laid_out:
         return
     first = tensor_of(sorted(made_below or laid_out)[0])
+    for t in sorted(made_below):
+        kept_in_block_of_reader(node, t, next(x for x in focus.computations if t in x.targets), w)
     raise NotComputed(
         f"`{name}` is made here, and `{first}`, which it reads, "
         + ("by the lines below" if made_below else "lies in registers as an instruction below has it"),
         node.span,
         help=f"write `keep {name} in {memory}`, without a block: the lines of an `online` tile compute it"
         if in_pass
-        else f"write `keep {first} in {memory}`, with a block, above this line",
+        else _with_block(low, first, memory),
     )
+
+
+def _with_block(low: Lowering, first: str, memory: str) -> str:
+    """The way to have a tensor before a block begins: a line of its own, or a block for the line that keeps it."""
+    line = next((x for x in low.ctx.lines_above if isinstance(x, Keep) and first in x.names), None)
+    if line is not None and line.memory is not None and not low.ctx.register(line.memory):
+        return f"give the line above that keeps `{first}` a block: `keep {first} in {line.memory}:`"
+    return f"write `keep {first} in {memory}`, with a block, above this line"
 
 
 def _filled(w: Computation, axes: list[StagedAxis], inside: tuple[Expr, ...] = (), outside: Const | None = None) -> Computation:

@@ -161,7 +161,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
         for v, w, t in pairs:
             if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.result, w.result
-                _kept_in_block_of_reader(node, t, w)
+                kept_in_block_of_reader(node, t, v, w)
                 way = f"leave the line that holds `{t}` in one launch out, or do all of it in one {level}"
                 keep = next((x for x in node.path() if isinstance(x, Keep) and t in x.tensors and not x.has_block), None)
                 if keep is not None and keep.memory is not None and not low.ctx.register(keep.memory):
@@ -175,8 +175,9 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation,
                 )
 
 
-def _kept_in_block_of_reader(node: Node, tensor: str, reader: Computation) -> None:
+def kept_in_block_of_reader(node: Node, tensor: str, maker: Computation, reader: Computation) -> None:
     """Raises NotComputed at a line in the block of a `keep` of what the reader computes: the block computes nothing else."""
+    then = "has a launch of its own" if maker.reduction is not None else "is recomputed where it is read"
     for x in node.path():
         if not isinstance(x, Keep) or x.block is None or reader.result not in x.tensors:
             continue
@@ -186,7 +187,7 @@ def _kept_in_block_of_reader(node: Node, tensor: str, reader: Computation) -> No
         raise NotComputed(
             f"the block of `keep {name}` computes `{name}` alone: what it reads of `{tensor}` is computed before it",
             line.span,
-            help=f"leave this line out: `{tensor}` then has a launch of its own. Or keep it above the line that keeps `{name}`,"
+            help=f"leave this line out: `{tensor}` then {then}. Or keep it with a block above the line that keeps `{name}`,"
             " and above loops over indices that it lacks",
         )
 

@@ -1,0 +1,66 @@
+"""Lines that a launch did not obey: each line of an author is obeyed by a computation of its launch, or refused.
+
+Lowering marks a line where it has an effect. A tile has one where a computation in focus has the index, a `keep` where one
+computes the tensor, a `move` where one reads it. Nests of a launch differ in that, so it is known at the end of the launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl.errors.schedule import NotComputed, NotRead, UnknownIndexInSchedule
+from ...ir.schedule_tree import Keep, Materialise, Move, Node, Tile, all_nodes
+from ...plan.computations import Computation
+from ...plan.derived_names import tensor_of
+from ...schedule.synthetic_spans import is_filled_in
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def obeyed(low: Lowering, node: Node, name: str) -> None:
+    """The line has an effect on what has the index or the tensor of this name.
+
+    A `move` in a write-back is of the accumulator, or of what is rounded from it, so it is marked as a whole.
+    """
+    low.obeyed.add((node.span, "" if isinstance(node, Move) else tensor_of(name)))
+
+
+def check_obeyed(low: Lowering, tree: Node) -> None:
+    """Raises UnknownIndexInSchedule, NotComputed or NotRead at a line of the author that had no effect in the launch.
+
+    Tiles that go to units have one for each that takes part, so they are not asked.
+    """
+    for x in all_nodes(tree):
+        if is_filled_in(x.span):
+            continue
+        names = [a.index for a in x.axes] if isinstance(x, Tile) and x.level is None else x.tensors
+        for name in names:
+            if (x.span, "" if isinstance(x, Move) else name) not in low.obeyed:
+                _refuse(low, tree, x, name)
+
+
+def _refuse(low: Lowering, tree: Node, node: Node, name: str) -> None:
+    if isinstance(node, Tile):
+        raise UnknownIndexInSchedule(
+            f"no statement has `{name}` here",
+            node.span,
+            help=_way(tree, node, [w for w in low.computations if name in w.all_indices]),
+        )
+    if isinstance(node, Move):
+        readers = [w for w in low.computations if name in w.reads]
+        raise NotRead(f"no statement reads `{name}` here", node.span, help=_way(tree, node, readers))
+    makers = [w for w in low.computations if name in w.names]
+    raise NotComputed(f"no statement computes `{name}` here", node.span, help=_way(tree, node, makers))
+
+
+def _way(tree: Node, node: Node, about: list[Computation]) -> str:
+    """The way out for a line about computations that a block above schedules."""
+    for x in tree.path():
+        if x is node:
+            break
+        if isinstance(x, Materialise) and x.block is not None and any(not {*w.names}.isdisjoint(x.tensors) for w in about):
+            verb = "keep" if isinstance(x, Keep) else "move"
+            line = f"{verb} {', '.join(map(tensor_of, x.tensors))}"
+            return f"the block of `{line}` computes what has it: write this line there, or leave it out"
+    return "leave the line out"
