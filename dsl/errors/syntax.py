@@ -87,6 +87,7 @@ class EmptyBlock(Malformed):
     id = "empty-block"
     message = "the block under this line is empty"
     way = "indent its lines below it; in a schedule, `auto` leaves them to the compiler"
+    optional = "indent its lines below it, or leave the `:` out; `auto` leaves them to the compiler"
 
 
 class UnknownDeclaration(Malformed):

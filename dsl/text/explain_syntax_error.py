@@ -227,7 +227,8 @@ class _Token:
             start = before.start_pos - self.source.position(before.start_pos)[1] + 1
             text = self.source.line(line)
             at = start + len(text) - len(text.lstrip())
-            return self.make(errors.EmptyBlock, span=Span(self.source, at, before.end_pos))
+            way = errors.EmptyBlock.optional if text.split()[0] in ("keep", "move") else None  # lines that need no block
+            return self.make(errors.EmptyBlock, span=Span(self.source, at, before.end_pos), help=way)
         if before is not None and before.end_pos == self.start and not self.at_line_end:
             number = re.match(r"[0-9][0-9A-Za-z_.]*", self.source.text[before.start_pos :])
             follows = ("NAME", "INT", "FLOAT", "_DOT", "HYPHENATED", "UNIT")
