@@ -118,7 +118,8 @@ def read_grain(
     for x in node.path():
         if (own := _own_nest(focus, x)) is not None:
             made, others, block, below = own
-            held = held or (low.ctx.in_registers(x) and any(_in_block(index) in w.indices for w in made.computations))
+            here = isinstance(x, Materialise) and low.ctx.in_registers(x)
+            held = held or (here and any(_in_block(index) in w.indices for w in made.computations))
             grains = (
                 read_grain(low, made, _in_block(index), capacity, block, held, entered),
                 read_grain(low, others, index, capacity, below, held, entered),
