@@ -39,16 +39,21 @@ class UnkeptIntermediate(Exception):
 
 
 def complete_schedules(
-    context: LoweringContext, parts: Sequence[Part], joined: frozenset[str] = frozenset()
+    context: LoweringContext,
+    parts: Sequence[Part],
+    joined: frozenset[str] = frozenset(),
+    known: Sequence[tuple[Part, CompletePart]] = (),
 ) -> list[CompletePart]:
-    """The tree of each launch.
+    """The tree of each launch. `known`: of parts that were completed before, whose lines have numbers of the same count.
 
     Raises UnkeptIntermediate if a tree does not keep one of `joined`, which completion would have in the launch of its readers:
     such lines mean a launch of its own.
     """
     context.planned = tuple(computations for computations, _ in parts)
     context.read_by_launches = frozenset(t for x in context.planned for t in _read_from_others(x))
-    trees = [(computations, _complete(context, computations, lines)) for computations, lines in parts]
+    trees = [
+        next((tree for before, tree in known if before == part), None) or (part[0], _complete(context, *part)) for part in parts
+    ]
     for computations, tree in trees:
         if not joined & shared_intermediates(computations) <= {t for x in all_nodes(tree) for t in x.tensors}:
             raise UnkeptIntermediate
@@ -92,7 +97,9 @@ def lower_launches(context: LoweringContext, op: Op, parts: Sequence[CompletePar
 def _lowered(context: LoweringContext, computations: tuple[Computation, ...], tree: Node | None) -> Launch:
     tree = tree or _complete(context, computations, ())
     context.attempts.lowered = computations[-1].name
-    return lower_launch(context, computations, tree)
+    launch = lower_launch(context, computations, tree)
+    context.attempts.names[launch.name] = computations[-1].name
+    return launch
 
 
 def shared_intermediates(computations: tuple[Computation, ...]) -> set[str]:

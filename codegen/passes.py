@@ -186,10 +186,12 @@ def check_capacity(c: Compilation) -> None:
     """Only the whole program shows which buffers are alive together. Nothing costly was done for it yet."""
 
     def tried(lines: tuple) -> Program | None:
-        """The program of other lines, when they can be lowered."""
+        """The program of other lines, when they can be lowered. Other programs of it have the same buffers."""
         try:
-            context = context_of(c.op, c.device)
-            trees = complete_all(context, launches_of(c.op, c.device, lines, c.joined))
+            parts = launches_of(c.op, c.device, lines, c.joined)
+            numbers = c.context.synthetic_line_numbers
+            context = replace(context_of(c.op, c.device), synthetic_line_numbers=numbers, unaligned=False)
+            trees = complete_all(context, parts, known=tuple(zip(c.parts, c.trees, strict=True)))
             return staged(lower_all(context, c.op, trees), lambda text: None)
         except UserError:
             return None

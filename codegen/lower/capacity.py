@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 
 from ...dsl import syntax
 from ...dsl.device import Device, Memory
@@ -40,10 +41,11 @@ class MemoryShare:
 
 @dataclass(frozen=True)
 class MemoryPeak:
-    """The most that is alive at one time in one instance of a memory."""
+    """The most that is alive at one time in one instance of a memory, which is in `launch`."""
 
     memory: Memory
     shares: tuple[MemoryShare, ...]
+    launch: str
     spilled: bool = False  # of what registers do not hold, of all units below one of the memory's level
 
     @property
@@ -87,7 +89,8 @@ def _highest(
     for launch in program.launches:
         for lifetime in lifetimes(launch.body):
             live = [b for b in (lifetime.live if memory.registers is None else lifetime.used) if counts(b)]
-            peak = MemoryPeak(memory, tuple(MemoryShare(b, bytes_of(program.device, launch, memory, b)) for b in live))
+            shares = tuple(MemoryShare(b, bytes_of(program.device, launch, memory, b)) for b in live)
+            peak = MemoryPeak(memory, shares, launch.name)
             if live and (found is None or peak.bytes > found.bytes):
                 found = peak
     return found
@@ -152,6 +155,7 @@ def check_capacity(
     lines may name, which are what messages speak of.
     """
     diagnostics = Diagnostics()
+    again = cache(again)  # what is tried for one memory is tried for others
     for launch in program.launches:
         _check_units(program.device, launch, lines, at, diagnostics)
     refused: set[str] = set()
@@ -199,7 +203,7 @@ def _exceeded(peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again)
         if h.buffer.span is not None and h.buffer.span not in shown:
             shown.add(h.buffer.span)
             labels.append(Label(h.buffer.span, _here(peak, h)))
-    return CapacityExceeded(
+    error = CapacityExceeded(
         text,
         first.buffer.span if first else at,
         note=_here(peak, first) if first else "",
@@ -207,6 +211,8 @@ def _exceeded(peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again)
         help=_proposal(peak, lines, again)
         or ("take smaller tiles above this line, or another memory" if peak.spilled else "take smaller tiles, or move less"),
     )
+    error.launch = peak.launch
+    return error
 
 
 def _here(peak: MemoryPeak, h: MemoryShare) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from ...dsl.errors import UserError
+from ...dsl.errors import UserError, UserErrors
 from ...dsl.errors.schedule import CapacityExceeded, RegisterMismatch
 from ..plan.derived_names import result_of
 from .candidate import Candidate
@@ -27,8 +27,8 @@ MOST = 4  # compilations: of one program [limit]
 @dataclass
 class ScheduleAttempts:
     """`over`: how many ways of a launch were passed over; `notes`: why. Of the attempt under way: the launch that is being
-    `lowered` ("": all were), the way `chosen` for each, in the order in which they were asked for, and why one of them is the
-    plain one, where lines have no place in others (`plainly`)."""
+    `lowered` ("": all were), the way `chosen` for each, in the order in which they were asked for, which of these each launch
+    of the program is (`names`), and why one of them is the plain one, where lines have no place in others (`plainly`)."""
 
     over: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
@@ -36,6 +36,7 @@ class ScheduleAttempts:
     plainly: str = ""
     lowered: str = ""
     chosen: dict[str, Candidate] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def choose(self, launch: str, ways: Iterable[Candidate], plain: Candidate) -> Candidate:
         """The best way that was not passed over, PLAIN_LAST; the error that is REPORTED where none is left."""
@@ -55,8 +56,9 @@ class ScheduleAttempts:
             self.errors.append(error)
             if self.plainly and isinstance(error, CapacityExceeded | RegisterMismatch):  # a nest might have distributed more
                 error.help = "; ".join(filter(None, (error.help, self.plainly)))
-        # What is found when all launches are there is blamed on each in turn, the last one first.
-        blamed = self.lowered or min(reversed(self.chosen), key=lambda x: self.over[x], default="")
+        # What is found when all launches are there is blamed on the one that has it, else on each in turn, the last one first.
+        blamed = self.lowered or self.names.get(_launch_of(error))
+        blamed = blamed or min(reversed(self.chosen), key=lambda x: self.over[x], default="")
         if again or blamed not in self.chosen or self.over.total() + 1 >= MOST:
             raise self._reported() from None
         about = self.chosen[blamed].about or "the first choice"
@@ -64,7 +66,14 @@ class ScheduleAttempts:
         self.over[blamed] += 1
         self.lowered = self.plainly = ""
         self.chosen.clear()
+        self.names.clear()
 
     def _reported(self) -> UserError:
         """REPORTED"""
         return next((x for x in self.errors if not concerns_filled_in(x)), self.errors[0])
+
+
+def _launch_of(error: UserError) -> str:
+    """The first launch whose tiles a memory cannot hold; "": none is known."""
+    some = error.errors if isinstance(error, UserErrors) else (error,)
+    return next((x.launch for x in some if isinstance(x, CapacityExceeded)), "")

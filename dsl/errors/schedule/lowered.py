@@ -110,6 +110,7 @@ class CapacityExceeded(UserError):
     """
 
     id = "memory-capacity"
+    launch: str = ""  # the one that has the tiles, by its name in the program
 
 
 class HeldTwice(UserError):
