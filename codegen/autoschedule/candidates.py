@@ -34,19 +34,26 @@ from .rank import block_candidates, sample_sizes, tight_candidates
 from .rule_lines import rule_lines
 
 
-def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
-    """Candidates with the author's lines, the best first. Models of different groups are not compared; no group is empty."""
-    yield from filter(None, _groups(ctx, computations, lines))
+def candidate_groups(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, most: int | None = None
+) -> Iterator[list[Candidate]]:
+    """Candidates with the author's lines, the best first. Models of different groups are not compared; no group is empty.
+
+    most   how many without a template are enough: others may be left out
+    """
+    yield from filter(None, _groups(ctx, computations, lines, most))
 
 
-def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
+def _groups(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, most: int | None
+) -> Iterator[list[Candidate]]:
     yield combining_candidates(ctx, computations) if is_all_open(lines) else []
     yield pass_candidates(ctx, computations) if is_all_open(lines) else completed_pass(ctx, computations, lines)
     blocks = block_candidates(ctx, computations, lines)
     yield blocks or ([] if is_all_open(lines) else tight_candidates(ctx, computations, lines))
     rule = rule_lines(ctx, computations)
     if not is_all_open(lines):
-        yield constrained_candidates(ctx, computations, lines, rule)
+        yield constrained_candidates(ctx, computations, lines, rule, most)
         return
     yield one_pass_candidates(ctx, computations)
     yield prefix_candidates(ctx, computations)

@@ -27,6 +27,7 @@ from .rule_lines import rule_lines
 # bank conflicts [estimate; test_modifiers_that_are_left_open_get_numbers]
 DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
 _LANES = 256  # lanes: that get elements of a tile for which there is no nest [estimate; test_a_reader_of_a_rim_is_dealt_out]
+_FEW = 2  # ways: without a template that are tried, for what is written can always be done plainly [estimate]
 _VECTORS = (8, 4, 2)  # elements: of a vector access [tried; test_modifiers_that_are_left_open_get_numbers]
 
 
@@ -49,9 +50,9 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
 
 def _completed(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[Candidate]:
     """Candidates for a launch with the author's lines, the best first; none if no template has a place for one of them."""
-    for group in islice(candidate_groups(ctx, computations, lines), 1):
+    for group in islice(candidate_groups(ctx, computations, lines, most=_FEW), 1):
         some = best_of_each_template_first(group)
-        yield from some if some[0].template is not None else some[:2]  # what is written can always be done plainly
+        yield from some if some[0].template is not None else some[:_FEW]
 
 
 def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, filled: Lines) -> Candidate:

@@ -16,17 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from math import inf
-from operator import is_
+from operator import attrgetter, is_
+from typing import NamedTuple
 
 from ....dsl import syntax
+from ....dsl.device import Device
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ...schedule.build_tree import constant_size
 from ...schedule.candidate import Candidate, Cost, Description, Lines
-from ..constraints import PlacedLine, merged_lines, placements, slots_of_lines
+from ..constraints import Named, PlacedLine, Placement, Slot, merged_lines, placements, slots_of_lines
 from ..line_builders import resize_panels, without_auto
 from .matmul import blockings, lines_of, sample_problem
 from .nest_space import describe_tiles, nest_schedules
@@ -34,28 +37,34 @@ from .price_lines import price_lines
 
 
 def constrained_candidates(
-    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines, most: int | None = None
 ) -> list[Candidate]:
     """Completions of the author's lines, the best first; empty if no candidate has a place for each of them.
 
     rule   the nest of a few rules for an author without lines (`autoschedule.complete.rule_lines`)
+    most   how many are enough: others may be left out
     """
     for nests, price in _unconstrained(ctx, computations, rule):
-        found: dict[Lines, tuple[int, Cost]] = {}
-        for nest in nests:
-            for foreign, fitted in _completions(ctx, computations, nest, lines):
-                if fitted not in found or foreign < found[fitted][0]:
-                    found[fitted] = foreign, price(without_auto(fitted))  # HOLES
+        ways = sorted(_completions(ctx.device, nests, lines), key=attrgetter("foreign"))
+        seen: dict[Lines, Cost] = {}
+        found: list[Candidate] = []
+        for _, alike in groupby(ways, key=attrgetter("foreign")):
+            fitted = dict.fromkeys(x.fitted(ctx.device) for x in alike)
+            new = {x: price(without_auto(x)) for x in fitted if x not in seen and _is_sound(ctx, computations, x)}  # HOLES
+            seen |= new
+            order = sorted(new.items(), key=lambda x: x[1].seconds)
+            found += [Candidate(partial(tuple, way), partial(Description, cost, describe_tiles(way))) for way, cost in order]
+            if most is not None and len(found) >= most:
+                break
         if found:
-            order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
-            return [Candidate(partial(tuple, way), partial(Description, cost, describe_tiles(way))) for way, (_, cost) in order]
+            return found
     return []
 
 
 def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
     """Whether some candidate has a place for each of the author's lines. None is costed."""
-    nests = (nest for nests, _ in _unconstrained(ctx, computations, rule) for nest in nests)
-    return any(True for nest in nests for _ in _completions(ctx, computations, nest, lines))
+    found = (x for nests, _ in _unconstrained(ctx, computations, rule) for x in _completions(ctx.device, nests, lines))
+    return any(_is_sound(ctx, computations, x.fitted(ctx.device)) for x in found)
 
 
 def _unconstrained(
@@ -71,19 +80,39 @@ def _unconstrained(
     yield nest_schedules(ctx, computations, rule)
 
 
-def _completions(
-    ctx: LoweringContext, computations: tuple[Computation, ...], nest: Lines, lines: Lines
-) -> Iterator[tuple[int, Lines]]:
-    """Completions by a candidate, each with the number of lines, and indices of tiles, that the candidate lost or that are not
-    its own: the model does not know of them."""
-    for way in dict.fromkeys((nest, _joined(nest))):
-        slots, chosen, at = slots_of_lines(way)
-        for placement in placements(ctx.device, slots, lines, _may_stand_alone):
-            merged = list(merged_lines(ctx.device, placement, chosen, at))
-            fitted = _fitted(merged, at)
-            if _is_sound(ctx, computations, fitted):
-                kept = sum(_weight(line) for x, line in merged if x.slot is not None)
-                yield sum(map(_weight, way)) - kept + sum(x.slot is None for x in placement), fitted
+class _Completion(NamedTuple):
+    """A place for each of the author's lines among a candidate's.
+
+    chosen   the candidate's lines      at   its sizes
+    foreign  the number of lines, and indices of tiles, that the candidate lost or that are not its own: the model does not
+             know of them
+    """
+
+    placement: Placement
+    chosen: Named
+    at: dict[str, int]
+    foreign: int
+
+    def fitted(self, device: Device) -> Lines:
+        """The lines of both."""
+        return _fitted(list(merged_lines(device, self.placement, self.chosen, self.at)), self.at)
+
+
+def _completions(device: Device, nests: Iterable[Lines], lines: Lines) -> Iterator[_Completion]:
+    """Those by candidates, sound or not. Candidates that differ in sizes alone have the same places."""
+    known: dict[tuple[Slot, ...], list[tuple[Placement, int]]] = {}
+    for nest in nests:
+        for way in dict.fromkeys((nest, _joined(nest))):
+            slots, chosen, at = slots_of_lines(way)
+            if slots not in known:
+                found = placements(device, slots, lines, _may_stand_alone)
+                known[slots] = [(x, _foreign(way, x, list(merged_lines(device, x, chosen, at)))) for x in found]
+            yield from (_Completion(x, chosen, at, foreign) for x, foreign in known[slots])
+
+
+def _foreign(way: Lines, placement: Placement, merged: list[tuple[PlacedLine, syntax.Line]]) -> int:
+    kept = sum(_weight(line) for x, line in merged if x.slot is not None)
+    return sum(map(_weight, way)) - kept + sum(x.slot is None for x in placement)
 
 
 def _weight(line: syntax.Line) -> int:

@@ -6,6 +6,7 @@ from itertools import islice
 
 import andiron
 import pytest
+from andiron.codegen.autoschedule.cpu import constraints
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.format import format_node
@@ -90,6 +91,18 @@ def test_what_no_candidate_has_a_place_for_is_told() -> None:
     (note,) = [n for n in kernel.report.notes if "rTile" in n]
     assert note.startswith("line ")
     assert "`keep C in l2`: of rTile's nests none has it there" in note
+
+
+def test_no_more_is_priced_than_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Completions with fewer lines that the model does not know come first: where there are enough of them, no others are
+    priced. Candidates that differ in sizes alone have the same places for the author's lines."""
+    priced, placed = [], []
+    price, place = constraints.price_lines, constraints.placements
+    monkeypatch.setattr(constraints, "price_lines", lambda *x: (priced.append(x[3]), price(*x))[1])
+    monkeypatch.setattr(constraints, "placements", lambda *x: (placed.append(x[1]), place(*x))[1])
+    assert compiled("gemm", "auto\nmove B -> l2\nauto\ntile n: 8\nauto").schedule
+    assert 0 < len(priced) < 100  # of more than a thousand
+    assert len(placed) == len(set(placed))
 
 
 def test_each_candidate_keeps_the_lines() -> None:
