@@ -27,7 +27,7 @@ from .rule_lines import rule_lines
 # bank conflicts [estimate; test_modifiers_that_are_left_open_get_numbers]
 DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
 _LANES = 256  # lanes: that get elements of a tile for which there is no nest [estimate; test_a_reader_of_a_rim_is_dealt_out]
-_FEW = 2  # ways: without a template that are tried, for what is written can always be done plainly [estimate]
+_FEW = 2  # ways: without a template that are tried, for what is written can always be done plainly [limit]
 _VECTORS = (8, 4, 2)  # elements: of a vector access [tried; test_modifiers_that_are_left_open_get_numbers]
 
 
