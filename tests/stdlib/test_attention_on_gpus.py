@@ -104,7 +104,10 @@ def test_two_launches_where_keys_are_split(name: str, device: str) -> None:
     assert launches(library(), name, device, B=1, H=8, G=4, Q=1, T=8192, D=128) == 2
 
 
-@pytest.mark.parametrize(("name", "device"), [("attention", "sm_80"), ("attention_bf16", "gfx942"), ("attention_exp2", "gfx1100")])
+COUNTED = [("attention", "sm_80"), ("attention_bf16", "gfx942"), ("attention_exp2", "gfx1100")]
+
+
+@pytest.mark.parametrize(("name", "device"), COUNTED)
 def test_bytes(name: str, device: str) -> None:
     """Rows are asked for once, and the keys and values of a head once by each of its blocks: by the emulator's count."""
     heads, rows, keys, features = 2, 256, 192, 64

@@ -22,7 +22,8 @@ from ..emission_context import EmissionContext, PrintedLoop
 # test_the_text_decides_for_open_sizes]
 FAR = 8 << 10
 NEAR = 256  # bytes: ahead in a loop around the innermost one [measured: default-nests; test_squares_of_a_transpose_follow_rows]
-LINES = 4  # cache lines: of a row, that an iteration reads at most [measured: default-nests; test_iterations_that_read_few_lines]
+# cache lines: of a row, that an iteration reads at most [measured: default-nests; test_iterations_that_read_few_lines]
+LINES = 4
 
 
 def largest_core_cache(device: Device) -> int:
