@@ -1,8 +1,8 @@
 """The cost model of GPU schedules beside the cycle model: time of the main loop of each launch, and their ratio.
 
 The cycle model replays the machine code of one iteration on one SM. The iterations follow from the work of a launch: its
-multiply-adds, or the bytes that it reads; each op here is one launch. Both leave the outermost memory out, and the cycle model
-what is stored to the L2 cache. It takes a compiler and nvdisasm, and no GPU.
+multiply-adds, or the bytes that its lanes read. Compared are the terms that both models have (`predicted`). It takes a compiler
+and nvdisasm, and no GPU.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
 import andiron
+from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.cost import OVERLAP
+from andiron.codegen.autoschedule.machine_model import MachineModel, block_machine
 from andiron.codegen.autoschedule.report import CandidateReport
 from andiron.runtime.machine_code.main_loop_report import MainLoopReport, main_loop_reports
 from andiron.runtime.machine_code.read_machine_code import read_machine_code
@@ -99,27 +101,38 @@ def compared(library: Any, name: str, target: str, sizes: Mapping[str, int]) -> 
     kernel = andiron.compile(library, name, "auto", f"cuda:{target}", sizes={k: v for k, v in sizes.items() if k.isupper()},
                              params={k: v for k, v in sizes.items() if k.islower()})  # fmt: skip
     variant = kernel.variants[0]
-    device = variant.program.device
-    clock, units = float(device.limit("clock") or 1e9), int(device.limit("units") or 1)
+    program = variant.program
+    machine = block_machine(program.device)
+    assert machine is not None
     code, said = read_machine_code(variant), kernel.report.as_dict()
-    for choice, report in zip(variant.facts["choices"], main_loop_reports(variant, kernel.report.sizes), strict=False):
+    reports = main_loop_reports(variant, kernel.report.sizes)
+    for choice, launch, report in zip(variant.facts["choices"], program.launches, reports, strict=False):
         chosen = choice.candidates[0]
         if report.model is None:
             print(f"{report.kernel}: {report.note}")
             continue
-        turns = iterations(report, chosen, code[report.kernel], units, said["flops"] / 2, said["read"]["global"])
+        read = static_traffic(replace(program, launches=(launch,)), kernel.report.sizes).read[machine.home.name]
+        turns = iterations(report, chosen, code[report.kernel], machine.units, said["flops"] / 2, read)
         busy, share = next(iter(report.model.busy.items()))
-        seconds = turns * report.model.cycles / clock
-        yield Compared(
-            f"{name}.{choice.launch}", target, predicted(chosen) * 1e6, seconds * 1e6, chosen.bound, f"{busy} {share:.0%}"
-        )
+        ours, parts = predicted(machine, chosen, read)
+        seconds = turns * report.model.cycles / machine.clock
+        bound = max(parts, key=lambda x: parts[x])
+        yield Compared(f"{name}.{choice.launch}", target, ours * 1e6, seconds * 1e6, bound, f"{busy} {share:.0%}")
 
 
-def predicted(chosen: CandidateReport) -> float:
-    """Seconds of a launch by the cost model, without the outermost memory, the first loads and the launch itself."""
-    shared = [s for name, s in chosen.parts.items() if name not in ("far", "group", "block")]
-    bound = max(shared)
-    return max(bound, chosen.parts["group"], chosen.parts["block"]) + OVERLAP * (sum(shared) - bound)
+def predicted(machine: MachineModel, chosen: CandidateReport, read: float) -> tuple[float, dict[str, float]]:
+    """Seconds of a launch by those of the cost model's terms that the cycle model has, and these.
+
+    Not in the cycle model: what is behind the L2 cache; what is stored to the L2 cache; the L1 cache, and transactions that are
+    used in part, so that each byte that a lane reads counts once; the first loads and last stores of a round, launches.
+
+    read  bytes that lanes read of the outermost memory
+    """
+    parts = {name: s for name, s in chosen.parts.items() if name != "far"}
+    bandwidth = machine.cache.bandwidth if machine.cache else None
+    parts["near"] = max(read / bandwidth if bandwidth else 0, parts.pop("loads"))
+    shared = [s for name, s in parts.items() if name not in ("group", "block")]
+    return max(parts.values()) + OVERLAP * (sum(shared) - max(shared)), parts
 
 
 def iterations(report: MainLoopReport, chosen: CandidateReport, code: Any, units: int, products: float, read: float) -> float:

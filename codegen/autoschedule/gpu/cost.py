@@ -1,12 +1,13 @@
 """Seconds of a launch, from the resources that one block uses: closed form, for arrays of candidates at once.
 
-    seconds = max(pipe, issue, staging, near, far, group, block) + OVERLAP * the others + waiting + second + launches
+    seconds = max(pipe, issue, staging, near, far, loads, group, block) + OVERLAP * the others + waiting + second + launches
 
 pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
 issue     instructions issued: loads, stores and addresses besides the arithmetic
 staging   bytes through shared memory, bank conflicts counted
 near      bytes requested from the memory that all blocks share (its cache, if it has one), whole transactions counted
 far       bytes that reach the outermost memory: each argument once, and the misses of the cache
+loads     bytes loaded, of which no more than those in flight arrive in a latency. Nothing waits for what is stored
 group     time of a scheduler's warps in each round of tiles: no less than the serial time of one, its waits included, which
           nothing hides if it is alone there. If a warp has phases of different pipes, the longer one of each warp, and of one
           the other: at the beginning and the end nothing is to do beside it
@@ -17,8 +18,8 @@ second    bytes of a second launch, which adds the parts of a split reduction
 
 Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. So does its busiest
 scheduler in each round, the last one too. N warps whose phases are in turn take (N - 1) max + sum of these, the lower bound on
-throughput of Zahorjan et al. ("Balanced Job Bound Analysis of Queueing Networks", 1982). A memory reaches its
-bandwidth only with enough bytes in flight: bytes in flight over latency, by Little's law (Little, "A Proof for the Queuing
+throughput of Zahorjan et al. ("Balanced Job Bound Analysis of Queueing Networks", 1982). Loads reach the bandwidth of a
+memory only with enough bytes in flight: bytes in flight over latency, by Little's law (Little, "A Proof for the Queuing
 Formula L = lambda W", 1961). Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
 """
 
@@ -63,6 +64,7 @@ class ResourceUse:
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
     waits            cycles that all groups of a block wait together after barriers, where that is no part of `exposed`
     phase            cycles of `issue` that are never beside the same group's `pipe`: what one computes, the other reads
+    stored           part of `l2_bytes`: what is stored while others of the block load; not what it stores when its loop is over
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
     are asked for at once (`tiles.columns`).
@@ -89,6 +91,7 @@ class ResourceUse:
     run: Any = 0
     waits: Any = 0
     phase: Any = 0
+    stored: Any = 0
 
 
 @dataclass(frozen=True)
@@ -157,20 +160,25 @@ def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = No
     warps, last = np.ceil(turns), np.ceil((most - (rounds - 1) * resident) * d.groups / machine.schedulers)
     per_scheduler = ((rounds - 1) * warps + last) / clock
     flight = np.minimum(blocks, units * resident) * np.maximum(d.bytes_in_flight, 1.0)
-    reach = flight / machine.latency
+    reach, loaded = flight / machine.latency, d.l2_bytes - d.stored
     outermost = machine.home.bandwidth or 1e11
-    near = reach if machine.cache is None or not machine.cache.bandwidth else np.minimum(machine.cache.bandwidth, reach)
-    far = np.minimum(outermost, reach)
     parts = {
         "pipe": d.pipe * per_scheduler,
         "issue": d.issue * per_scheduler,
         "staging": most * d.staging / machine.staging_bytes / clock,
-        "near": d.l2_bytes / near,
-        "far": d.dram_bytes / far,
+        "near": d.l2_bytes / (machine.cache.bandwidth or np.inf if machine.cache else np.inf),
+        "far": d.dram_bytes / outermost,
+        "loads": loaded / reach,
     }
-    bound = reduce(np.maximum, parts.values())
+    taken = (
+        *(parts[name] for name in ("pipe", "issue", "staging")),
+        # either memory is taken for as long as its loads take to arrive
+        np.maximum(parts["near"], parts["loads"]),
+        np.maximum(parts["far"], np.minimum(d.dram_bytes, loaded) / reach),
+    )
+    bound = reduce(np.maximum, taken)
     hidden = (most - rounds) * d.addressing / clock  # behind other blocks, as far as those are not in the same phase
-    rest = reduce(np.add, parts.values()) - bound + hidden
+    rest = reduce(np.add, taken) - bound + hidden
     busy, alone = np.maximum(d.pipe, d.issue), d.pipe + d.stall + d.phase
     behind = np.maximum(0, d.pipe + d.phase - busy)
 

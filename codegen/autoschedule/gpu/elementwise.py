@@ -28,6 +28,7 @@ from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
 from .cost import ResourceUse, TileTraffic
+from .resident_rows import OTHERS
 from .split_reductions import PARTS, has_parts, parts_of, with_splits
 
 SETUP = 40  # instructions: of a lane before its first element [estimate; test_first_candidates]
@@ -161,7 +162,7 @@ class ElementwiseTemplate:
         deep = k / whole * part  # iterations of the reduction in a block
         each = self._each(t)
         points = each * ceil_div(deep, t["gk"])
-        near, far, loads, flight, path = (0.0 for _ in range(5))
+        near, far, stored, loads, flight, path = (0.0 for _ in range(6))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
         for a in (*p.reads, *p.writes):
@@ -171,7 +172,8 @@ class ElementwiseTemplate:
             transaction = machine.home.transaction or 32
             ineff = self._transactions(a, t, sizes)
             apart = not (written or a in self.turned) or a.stride(self.fast) is not None
-            near = near + spans * blocks * (ineff if apart or not written else transaction / size)
+            asked = spans * blocks * (ineff if apart or not written else transaction / size)
+            near, stored = near + asked, stored + asked * written
             # of whole rows the next one finds what is left of a transaction
             once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
             if any(a is x for x in self._moved):
@@ -192,7 +194,7 @@ class ElementwiseTemplate:
         return ResourceUse(
             blocks=blocks,
             groups=t["groups"],
-            registers=np.ceil(machine.reserved + 2 * each),
+            registers=np.ceil(self._registers(t)),
             staged=np.ceil(staged),
             pipe=ops * machine.lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + combine,
@@ -204,6 +206,7 @@ class ElementwiseTemplate:
             launches=1 + (t["part"] > 0),
             second_launch_bytes=parts + np.where(t["part"] > 0, result, 0),
             run=t["bf"],
+            stored=stored + parts,
         )
 
     def _each(self, t: Tiles) -> Any:
@@ -211,6 +214,15 @@ class ElementwiseTemplate:
         if self.side:
             return np.full(len(t["bf"]), float(self.side**2))
         return ceil_div(t["bs"], t["gs"]) * t["v"] * ceil_div(t["bf"], t["v"] * self.machine.lanes * t["gf"])
+
+    def _registers(self, t: Tiles) -> Any:
+        """Of a lane. It stores what it has loaded before it loads more, but for what is turned or added up."""
+        each, machine, p = self._each(t), self.machine, self.problem
+        if p.reduced:
+            return machine.reserved + 2 * each
+        held = each if self.turned else np.minimum(each, np.maximum(t["v"], AHEAD))
+        words = sum(max(1, a.dtype.bytes / machine.register_bytes) for a in (*p.reads, *p.writes))
+        return min(OTHERS, machine.reserved) + held * (words + len(self.kept))
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of shared memory: for transposes, and for parts of results that warps exchange."""

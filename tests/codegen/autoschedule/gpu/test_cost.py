@@ -203,6 +203,24 @@ def test_round_trips_are_hidden_by_blocks_on_the_same_scheduler() -> None:
     assert idle[0] == pytest.approx(2 * idle[1])
 
 
+def test_loads_are_waited_for_and_stores_are_not() -> None:
+    """Twice as many bytes in flight load in half the time; what is stored takes the bandwidth of the cache alone."""
+    cache = library().device("sm_80").memory("l2").bandwidth
+    few, more = (seconds(pipe=0, l2_bytes=1e9, bytes_in_flight=n).parts["loads"][0] for n in (100, 200))
+    assert few == pytest.approx(2 * more)
+    loads, stores = (seconds(pipe=0, l2_bytes=1e9, bytes_in_flight=100, stored=n).seconds[0] for n in (0, 1e9))
+    assert loads == pytest.approx(few)
+    assert stores == pytest.approx(1e9 / cache)
+
+
+def test_rows_of_a_map_are_loaded_one_after_the_other() -> None:
+    """So more of them take no more registers: three vectors of four elements besides 16. ptxas takes 16 to 36 of such maps."""
+    r, _ = chosen("add_row", "sm_80", dict(M=4096, N=4096))
+    found = r.table(np.arange(r.count), r.tiles["v"], r.tiles["ws"], r.demand.registers).T.tolist()
+    assert {registers for v, _, registers in found if v == 4} == {16 + 3 * 4}
+    assert {rows for v, rows, _ in found if v == 4} == {1, 2, 4, 8}
+
+
 def test_adding_up_the_parts_comes_after() -> None:
     """As long as its bytes take: of the cache where they fit, else of the outermost memory; the arithmetic hides nothing."""
     device = library().device("sm_80")
