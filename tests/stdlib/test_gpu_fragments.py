@@ -7,12 +7,10 @@ from math import prod
 
 import numpy as np
 import pytest
-from andiron.dsl.device import Instr
 from andiron.dsl.fragment import FragmentLayout
 
 from ..support.gpu import matrix_fragments as manual
 from ..support.gpu.library_instrs import devices, family, instructions
-from ..support.library.unscheduled import compiled
 
 
 def test_fragments_are_bijections_or_replicate_inputs() -> None:
@@ -105,17 +103,3 @@ def test_ldmatrix_gives_the_operands(load: str, mma: str, operand: str) -> None:
     if operand.endswith("t"):
         wanted = turned(wanted)
     assert d.equal(wanted)
-
-
-@pytest.mark.parametrize("device", ["gfx90a", "gfx942", "gfx950"])
-@pytest.mark.parametrize("op", ["gemm_f16", "gemm_f16_nt", "gemm_bf16", "gemm_i8"])
-def test_fragments_of_cdna_are_read_by_16_bytes(op: str, device: str) -> None:
-    """A lane holds fewer terms of most matrix instructions: several are one in the text of the device."""
-    instrs = compiled(op, device, dict.fromkeys("MNK", 4096)).program.instrs
-    assert {bytes_of_lane(i) for i in instrs if i.family == "load_shared"} == {16}
-    if (op, device) == ("gemm_f16_nt", "gfx942"):
-        assert {bytes_of_lane(i) for i in instrs if "shared" in i.name or "global" in i.name} == {16}
-
-
-def bytes_of_lane(i: Instr) -> int:
-    return prod(i.operands[0].shape) * i.operands[0].dtype.bytes
