@@ -24,7 +24,7 @@ from ..schedule.line_modifiers import check_modifiers, keep_kind
 from .buffers import check_one_owner, memory_buffer
 from .intermediates.block_lines import lines_about, names_other_nest, out_of_block
 from .intermediates.compute_at import compute_at
-from .intermediates.obeyed_lines import obeyed
+from .intermediates.obeyed_lines import obeyed, refused_unless_obeyed
 from .intermediates.readers import (
     check_kept_reads,
     check_own_elements,
@@ -91,11 +91,16 @@ def lower_keep(low: Lowering, focus: Focus, keep: Keep) -> list[Stmt]:
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, keep.but(names=(copy,)))
     known = (t for w in focus.computations for t in w.names)
-    way = computed_elsewhere(low.ctx, low.computations, name) or out_of_block(low, lambda w: name in w.names)
+    out = out_of_block(low, lambda w: name in w.names)
+    way = computed_elsewhere(low.ctx, low.computations, name) or out
     if any(b.name == name and b.kind == "input" for b in low.ctx.buffers):
         way = f"it is an input: `move {name}{'' if keep.memory is None else f' -> {keep.memory}'}` stages it"
     way = way or low.ctx.did_you_mean(name, known)
-    raise NotComputed(f"nothing in focus computes `{name}`", keep.span, help=way)
+    refusal = NotComputed(f"nothing in focus computes `{name}`", keep.span, help=way)
+    if out is None:
+        raise refusal
+    refused_unless_obeyed(low, keep, name, refusal)
+    return low.lower(focus, keep.below)
 
 
 def _producers_first(focus: Focus, keep: Keep) -> tuple[str, ...]:

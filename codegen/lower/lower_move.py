@@ -33,7 +33,7 @@ from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, s
 from .copies.unaligned_copies import aligned_fill
 from .intermediates.block_lines import names_other_nest, out_of_block, way_of_own_name
 from .intermediates.compute_at import compute_at
-from .intermediates.obeyed_lines import obeyed
+from .intermediates.obeyed_lines import obeyed, refused_unless_obeyed
 from .leaves.instr_leaf import register_buffer
 from .leaves.owner_tree import owner_tree
 from .other_launches import read_elsewhere
@@ -61,8 +61,13 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
             return low.lower(focus, move.below)
         reads = (t for w in focus.computations for t in w.reads)
         way = way_of_own_name(low, move.tensor, memory) or read_elsewhere(ctx, low.computations, move.tensor)
-        way = way or out_of_block(low, lambda w: move.tensor in w.reads) or ctx.did_you_mean(move.tensor, reads)
-        raise NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
+        out = out_of_block(low, lambda w: move.tensor in w.reads)
+        way = way or out or ctx.did_you_mean(move.tensor, reads)
+        refusal = NotRead(f"nothing in focus reads `{move.tensor}`", move.span, help=way)
+        if out is None:
+            raise refusal
+        refused_unless_obeyed(low, move, move.tensor, refusal)
+        return low.lower(focus, move.below)
     obeyed(low, move, move.tensor)
     maker = next((w for w in focus.computations if move.tensor in w.targets), None)
     held = focus.views[move.tensor].form == "path"

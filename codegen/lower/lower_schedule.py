@@ -83,12 +83,14 @@ class Lowering:
         self.oriented = oriented(self, tree) if tree is not None else {}
         self.block: Block | None = None  # the one being lowered, and what it is about
         self.obeyed: set[tuple[Span | None, str]] = set()  # lines that had an effect, and on what
+        self.refusals: dict[tuple[Span | None, str], UserError] = {}  # of lines that had none in some nest
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def in_context(self, ctx: LoweringContext) -> Lowering:
         """A lowering of the same computations in another context."""
         other = Lowering(ctx, self.computations)
-        other.finest, other.oriented, other.block, other.obeyed = self.finest, self.oriented, self.block, self.obeyed
+        other.finest, other.oriented, other.block = self.finest, self.oriented, self.block
+        other.obeyed, other.refusals = self.obeyed, self.refusals
         return other
 
     def lower(self, focus: Focus, node: Node) -> list[Stmt]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....dsl.errors.base import UserError
 from ....dsl.errors.schedule import NotComputed, NotRead, UnknownIndexInSchedule
+from ....dsl.source import Span
 from ...ir.schedule_tree import Keep, Materialise, Move, Node, Tile, all_nodes
 from ...plan.computations import Computation
 from ...plan.derived_names import tensor_of
@@ -23,24 +25,42 @@ def obeyed(low: Lowering, node: Node, name: str) -> None:
 
     A `move` in a write-back is of the accumulator, or of what is rounded from it, so it is marked as a whole.
     """
-    low.obeyed.add((node.span, "" if isinstance(node, Move) else tensor_of(name)))
+    low.obeyed.add(_effect(node, name))
+
+
+def refused_unless_obeyed(low: Lowering, node: Node, name: str, refusal: UserError) -> None:
+    """The line has no effect here. A block serves several nests, and the line may have one in another."""
+    low.refusals.setdefault(_effect(node, name), refusal)
+
+
+def _effect(node: Node, name: str) -> tuple[Span | None, str]:
+    return node.span, "" if isinstance(node, Move) else tensor_of(name)
 
 
 def check_obeyed(low: Lowering, tree: Node) -> None:
     """Raises UnknownIndexInSchedule, NotComputed or NotRead at a line of the author that had no effect in the launch.
 
-    Tiles that go to units have one for each that takes part, so they are not asked.
+    Tiles that go to units have one for each that takes part, so they are not asked. Where lines were completed, a tile of an
+    index that the launch does not have was given to it by completion.
     """
-    for x in all_nodes(tree):
+    nodes = [*all_nodes(tree)]
+    completed = any(is_filled_in(x.span) for x in nodes)
+    for x in nodes:
         if is_filled_in(x.span):
             continue
         names = [a.index for a in x.axes] if isinstance(x, Tile) and x.level is None else x.tensors
         for name in names:
-            if (x.span, "" if isinstance(x, Move) else name) not in low.obeyed:
+            if completed and isinstance(x, Tile) and not any(name in w.all_indices for w in low.computations):
+                continue
+            if _effect(x, name) not in low.obeyed:
                 _refuse(low, tree, x, name)
 
 
 def _refuse(low: Lowering, tree: Node, node: Node, name: str) -> None:
+    if (known := low.refusals.get(_effect(node, name))) is not None:
+        raise known
+    if isinstance(node, Keep) and any(_effect(node, t) in low.obeyed for t in node.tensors):
+        raise NotComputed(f"no statement computes `{name}` here", node.span, help=f"leave `{name}` out of this line")
     if isinstance(node, Tile):
         raise UnknownIndexInSchedule(
             f"no statement has `{name}` here",
@@ -56,9 +76,14 @@ def _refuse(low: Lowering, tree: Node, node: Node, name: str) -> None:
 
 def _way(tree: Node, node: Node, about: list[Computation]) -> str:
     """The way out for a line about computations that a block above schedules."""
+    above = []
     for x in tree.path():
         if x is node:
             break
+        above.append(x)
+    else:
+        return "leave the line out"  # it is in a block
+    for x in above:
         if isinstance(x, Materialise) and x.block is not None and any(not {*w.names}.isdisjoint(x.tensors) for w in about):
             verb = "keep" if isinstance(x, Keep) else "move"
             line = f"{verb} {', '.join(map(tensor_of, x.tensors))}"

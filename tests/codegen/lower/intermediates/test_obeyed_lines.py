@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.compile import compile
 
 CHAIN = """op f[M, N, K](A: f32[M, K], B: f32[K, N], V: f32[N, 32]) -> (Y: f32[M, 32]):
     s[m, n] = sum(k) A[m, k] * B[k, n]
@@ -90,3 +93,84 @@ def test_a_block_keeps_nothing_of_what_it_reads(s: str, then: str) -> None:
     assert raised.value.help == "give the line above that keeps `s` a block: `keep s in l1:`"
     compiled("    keep s in l1:\n        tile i: 1\n", "")
     compiled("", "")
+
+
+ATTENTION = """op f[M, N, D](Q: f32[M, D], K: f32[N, D], V: f32[N, D]) -> (o: f32[M, D]):
+    s[i, j] = sum(d) Q[i, d] * K[j, d]
+    top[i] = max(j) s[i, j]
+    p[i, j] = exp(s[i, j] - top[i])
+    l[i] = sum(j) p[i, j]
+    o[i, d] = (sum(j) p[i, j] * V[j, d]) / l[i]
+schedule s for f:
+    tile i: 8 -> block
+    tile j: 8 online
+    tile j: 4
+    keep s in {memory}:
+{inside}    tile i: 1 -> thread
+"""
+
+
+@pytest.mark.parametrize(
+    ("memory", "inside"),
+    [("register", ("tile i: 1 -> thread", "move Q -> register")), ("shared", ("tile d: 4", "move K -> shared"))],
+)
+def test_a_line_of_a_block_has_an_effect_in_one_of_its_nests(memory: str, inside: tuple[str, ...]) -> None:
+    """Each reduction below the inner tile has a nest, and the block serves all of them."""
+    text = ATTENTION.format(memory=memory, inside="".join(f"        {x}\n" for x in inside))
+    kernel = compile(loads(text), op="f", schedule="s", target="emulate:sm_80", sizes={"M": 16, "N": 32, "D": 16})
+    q, k, v = np.random.default_rng(0).standard_normal((3, 32, 16), dtype=np.float32)
+    q = q[:16]
+    p = np.exp(q.astype(float) @ k.T - (q @ k.T).max(1, keepdims=True))
+    out = kernel(q, k, v, out=np.full((16, 16), np.nan, np.float32))
+    np.testing.assert_allclose(out, p @ v / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "sm_80"])
+def test_a_tile_that_completion_gave_to_another_launch(device: str) -> None:
+    """It is about `Y`, and stands in the launch of `s`."""
+    head = CHAIN[: CHAIN.index("schedule")]
+    module = loads(f"{head}schedule s for f:\n    tile d: 8\n    auto\n")
+    compile_program(module, module.ops["f"], module.schedules["s"], module.device(device))
+
+
+STORED = """op f[M, K, N](A: f32[M, K], B: f32[K, N]) -> (s: f32[M, N], top: f32[M]):
+    s[i, j] = sum(k) A[i, k] * B[k, j]
+    top[i] = max(j) s[i, j]
+schedule s for f:
+    tile i: 8 -> core
+    tile j: 8
+    keep s in l1:
+        tile k: 4
+    tile i: 1
+    compute
+"""
+ROWS = """op f[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    mu[i] = (sum(j) X[i, j]) / N
+    v[i] = (sum(j) (X[i, j] - mu[i]) * (X[i, j] - mu[i])) / N
+    Y[i, j] = (X[i, j] - mu[i]) * rsqrt(v[i] + 1e-5)
+schedule s for f:
+    tile i: 1 -> block
+    keep mu in shared:
+        tile j: 2
+    move X -> shared
+    keep mu, v in register
+    tile j: 64
+    tile j: 1 -> thread
+    compute
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "line", "way"),
+    [
+        (STORED, "cpu:avx2", "tile k: 4", "leave the line out"),
+        (ROWS, "sm_80", "keep mu, v in register", "leave `mu` out of this line"),
+    ],
+)
+def test_the_way_out(text: str, device: str, line: str, way: str) -> None:
+    module = loads(text)
+    op = specialise(module.ops["f"], {v.name: 16 for v in module.ops["f"].dims})
+    with pytest.raises(UserError) as raised:
+        compile_program(module, op, module.schedules["s"], module.device(device))
+    assert raised.value.span is not None
+    assert (raised.value.span.text, raised.value.help) == (line, way)
