@@ -4,6 +4,8 @@
     IN_ORDER   one thread executes in order: its private buffers need no more than BEHIND.
     APART      threads that share buffers may be in the lifetimes of two siblings at once, unless each begins with a barrier;
                otherwise siblings follow one another.
+    SEVERAL_PLACES  a body may stand in the text several times, as of a loop that was split, with other buffers around each.
+               Its own are behind all of these.
 
 Launches run one after another: each begins at offset 0.
 """
@@ -43,14 +45,21 @@ def arena_slots(
     `orders`: whether a barrier synchronises all threads that share the buffer; None: one thread only."""
     out: dict[int, ArenaSlot] = {}
     for own in (False, True):
-        slotted = {id(x.alloc): x for x in lifetimes(body) if in_memory(x.buffer) and private(x.buffer) == own}
-        around = {key: next((id(a) for a in reversed(x.around) if id(a) in slotted), None) for key, x in slotted.items()}
+        places = [x for x in lifetimes(body) if in_memory(x.buffer) and private(x.buffer) == own]
+        slotted: dict[int, Lifetime] = {}
+        for x in places:
+            slotted.pop(id(x.alloc), None)  # SEVERAL_PLACES: behind what is around the last one
+            slotted[id(x.alloc)] = x
+        outers: dict[int, set[int | None]] = {key: set() for key in slotted}
+        for x in places:
+            outers[id(x.alloc)].add(next((id(a) for a in reversed(x.around) if id(a) in slotted), None))
+        around = {key: None if len(some) > 1 else next(iter(some)) for key, some in outers.items()}
         siblings: dict[int | None, list[Lifetime]] = {}
         for key, x in slotted.items():
             siblings.setdefault(around[key], []).append(x)
         for key, x in slotted.items():
             here = siblings[around[key]]
-            apart = (
+            apart = len(outers[key]) > 1 or (
                 not own
                 and len(here) > 1
                 and orders is not None

@@ -56,6 +56,15 @@ def test_what_is_alive_inside_lies_behind():
     right(prog, 5)
 
 
+def test_one_body_in_two_places_lies_behind_what_is_around_either():
+    """As where a loop is split."""
+    inner = stage("c", "X", "Y", 1, "core")
+    body = (stage("a", "X", "Y", 2, "core", inner=(inner,)), stage("b", "Y", "Y", 3, "core", inner=(inner,)))
+    prog = program("two_places", (N,), IO, body)
+    assert starts(prog) == {"a": "0", "b": "0", "c": "top"}
+    right(prog, 5)
+
+
 @pytest.mark.parametrize("apart", [True, False])
 def test_what_cores_share_needs_a_barrier_between(apart):
     first = (Barrier("socket"),) if apart else ()
