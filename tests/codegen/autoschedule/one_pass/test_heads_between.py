@@ -54,6 +54,7 @@ def test_no_scores_in_memory(target: str) -> None:
     assert len(kernel.variants[0].program.launches) <= 2
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sizes", [(3, 5, 37, 16), (2, 33, 70, 24), (1, 1, 1, 1), (5, 1, 65, 8), (2, 0, 3, 8)])
 def test_right(target: str, sizes: tuple[int, int, int, int]) -> None:
@@ -65,6 +66,7 @@ def test_right(target: str, sizes: tuple[int, int, int, int]) -> None:
         np.testing.assert_allclose(out, attention(q, k, v), atol=4e-3)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sizes", [(2, 3, 17, 37, 16), (1, 2, 40, 40, 8), (3, 1, 1, 1, 4)])
 def test_causal(target: str, sizes: tuple[int, int, int, int, int]) -> None:
