@@ -214,7 +214,7 @@ REFUSED = {
         "tile i: 4 -> core / tile t: 16 -> core online by atomic / keep m, l, o in register / tile t: 8 online"),
     "schedule-online: no line below has the loop of each part of `t`": (
         "tile i: 4 -> core / tile t: 16 -> core online by workspace / keep m, l, o in register / tile t: 8"),
-    "schedule-online: `o.sum1` and `m` of a part have loops of their own: a pass has one": (
+    "schedule-online: `o` and `m` of a part have loops of their own: a pass has one": (
         "tile i: 4 -> core / tile t: 16 -> core online by workspace / keep m, l in register / tile d: 4 / keep o in register"
         " / tile t: 8 online"),
     "schedule-not-yet: units of `core` cannot combine running values here: accumulators are open above": (
