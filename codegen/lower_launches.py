@@ -154,10 +154,10 @@ def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], tr
         raise
     idle_pipelines(low, tree)
     if not any(extent.constant == 0 for w in low.computations for _, extent in w.extents):  # else lines may not be lowered
-        check_obeyed(low, tree)
         for tile in (x for x in all_nodes(tree) if isinstance(x, Tile)):
             check_online_tile(low, tile)
             check_carry_tile(low, tile)
+        check_obeyed(low, tree)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

@@ -59,6 +59,9 @@ def lower_move(low: Lowering, focus: Focus, move: Move) -> list[Stmt]:
     if not found:
         if names_other_nest(low, focus, lambda w: move.tensor in w.reads):
             return low.lower(focus, move.below)
+        if ctx.register(memory) and low.block is not None and move.tensor in low.block.made:
+            obeyed(low, move, move.tensor)  # what is computed is in registers on its way
+            return low.lower(focus, move.below)
         reads = (t for w in focus.computations for t in w.reads)
         way = way_of_own_name(low, move.tensor, memory) or read_elsewhere(ctx, low.computations, move.tensor)
         out = out_of_block(low, lambda w: move.tensor in w.reads)

@@ -24,4 +24,4 @@ def test_no_name_of_a_workspace_is_proposed(line: str) -> None:
     module = loads(SUM.replace("LINE", line))
     with pytest.raises(UserError) as caught:
         compile_program(module, module.ops["t"], module.schedules["s"], module.device("sm_80"))
-    assert caught.value.help == "known here: `Y`"
+    assert caught.value.help == f"it is an input: `move {line.split()[1]} -> register` stages it"
