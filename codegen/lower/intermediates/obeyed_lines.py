@@ -40,17 +40,15 @@ def _effect(node: Node, name: str) -> tuple[Span | None, str]:
 def check_obeyed(low: Lowering, tree: Node) -> None:
     """Raises UnknownIndexInSchedule, NotComputed or NotRead at a line of the author that had no effect in the launch.
 
-    Tiles that go to units have one for each that takes part, so they are not asked. Where lines were completed, a tile of an
-    index that the launch does not have was given to it by completion.
+    Tiles that go to units have one for each that takes part, so they are not asked. Nor is a tile of an index that nothing in
+    the launch has: completion gives some to another launch than the author meant.
     """
-    nodes = [*all_nodes(tree)]
-    completed = any(is_filled_in(x.span) for x in nodes)
-    for x in nodes:
+    for x in all_nodes(tree):
         if is_filled_in(x.span):
             continue
         names = [a.index for a in x.axes] if isinstance(x, Tile) and x.level is None else x.tensors
         for name in names:
-            if completed and isinstance(x, Tile) and not any(name in w.all_indices for w in low.computations):
+            if isinstance(x, Tile) and not any(name in w.all_indices for w in low.computations):
                 continue
             if _effect(x, name) not in low.obeyed:
                 _refuse(low, tree, x, name)
