@@ -6,6 +6,7 @@ computes the tensor, a `move` where one reads it. Nests of a launch differ in th
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ....dsl.errors.base import UserError
@@ -74,12 +75,9 @@ def _refuse(low: Lowering, tree: Node, node: Node, name: str) -> None:
 
 def _way(tree: Node, node: Node, about: list[Computation]) -> str:
     """The way out for a line about computations that a block above schedules."""
-    above = []
-    for x in tree.path():
-        if x is node:
-            break
-        above.append(x)
-    else:
+    path = [*tree.path()]
+    above = [*takewhile(lambda x: x is not node, path)]
+    if len(above) == len(path):
         return "leave the line out"  # it is in a block
     for x in above:
         if isinstance(x, Materialise) and x.block is not None and any(not {*w.names}.isdisjoint(x.tensors) for w in about):
