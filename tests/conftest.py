@@ -7,14 +7,17 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
 from random import randrange
+from typing import Any
 from zlib import crc32
 
 import andiron
 import pytest
+from andiron.dsl.errors import UserError
+from andiron.dsl.errors.verify import ElementNotCovered, PointNotOnce
 
 from .support.cpp.little_optimised import build_with_little_optimisation
 from .support.rotation import ALL_OPS, LONG, every_second
@@ -72,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """`FUZZ=N` asks for N random cases: new ones, unless `FUZZ_FROM` says which. Workers inherit what is chosen."""
     part(config)
     config.addinivalue_line("markers", "every_second: of several lists of parameters, every second combination is run")
+    config.addinivalue_line("markers", "wrong_program: a program is wrong on purpose, and refused")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; processes under test inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("FUZZ", "FUZZ_FROM"):
@@ -125,6 +129,22 @@ def little_optimised(request: pytest.FixtureRequest) -> Iterator[None]:
         if crc32(request.node.nodeid.encode()) % 8 and not LONG:
             build_with_little_optimisation(patch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_wrong_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test in which a program is refused because it is wrong: for who writes schedules at random, and for the choice
+    among candidates, it looks like a refusal of what the author wrote. Marked `wrong_program`: a test makes one on purpose."""
+    found: list[str] = []
+    for kind in () if request.node.get_closest_marker("wrong_program") else (ElementNotCovered, PointNotOnce):
+
+        def noted(self: UserError, message: str, *args: Any, init: Callable[..., None] = kind.__init__, **named: Any) -> None:
+            found.append(message)
+            init(self, message, *args, **named)
+
+        monkeypatch.setattr(kind, "__init__", noted)
+    yield
+    assert not found
 
 
 @pytest.fixture

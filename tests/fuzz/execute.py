@@ -21,6 +21,7 @@ from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import InternalError, UserError, UserErrors
+from andiron.dsl.errors.verify import ElementNotCovered, PointNotOnce
 from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from .case import Case, inputs, module_and_op
@@ -35,7 +36,8 @@ MORE = 4_000_000  # the same, where sizes other than the case's are looked at as
 @dataclass(frozen=True)
 class Outcome:
     """`kind`: `right`, `refused`, `invalid` (the op itself is refused), `long` (not run), or what failed: `wrong`, `fault`,
-    `internal`, `exception`, `refused-without-a-line`, `invalid-kernel`. `id`: of the error, or which fault or exception."""
+    `internal`, `exception`, `refused-without-a-line`, `wrong-program` (refused as such), `invalid-kernel`. `id`: of the
+    error, or which fault or exception."""
 
     kind: str
     id: str = ""
@@ -74,6 +76,8 @@ def compiled(case: Case) -> CompiledProgram:
 
 def _refusal(error: UserError, kind: str) -> Outcome:
     errors = error.errors if isinstance(error, UserErrors) else (error,)
+    if any(isinstance(e, ElementNotCovered | PointNotOnce) for e in errors):
+        return Outcome("wrong-program", errors[0].id, str(error))
     if any(e.span is None for e in errors):
         return Outcome("refused-without-a-line", errors[0].id, str(error))
     return Outcome(kind, errors[0].id, str(error))

@@ -48,7 +48,8 @@ def copy_lines(
     wide = copy_instr(ctx, move, computation, axes, fastest, layout) if move is not None else None
     if wide is not None and shaped:
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
-        return _flat(axes, fastest, level, wide[1], wide[0].name)
+        shared = any(x.name == level for x in below)  # else one unit of the level is in focus, and has all of the copy
+        return _flat(axes, fastest, level if shared else None, wide[1], wide[0].name)
     if not finite and shaped and not shaped[-1].bytes:
         turned = rectangle(ctx, focus, axes, fastest, layout, move) if move is not None else None
         if move is not None and turned is not None:
@@ -80,8 +81,8 @@ def copy_block(move: Move, block: Node) -> Node:
     return with_leaf(block, Leaf(instr=move.instr, line=syntax.Compute(move.instr, span=move.line.span)))
 
 
-def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = None) -> tuple:
-    """All axes as one index, the one with neighbours in memory last, dealt in runs."""
+def _flat(axes: Axes, fastest: str, level: str | None, run: int, instr: str | None = None) -> tuple:
+    """All axes as one index, the one with neighbours in memory last, dealt in runs; without a level, one after another."""
     order = [a for a, _ in axes if a != fastest] + [fastest]
     lines: list[syntax.Line] = []
     name = fused_name(order)

@@ -6,6 +6,8 @@ IN_REGISTERS   the block of a reduction lays its results out: readers below find
            they lie, or are refused.
 FILLED     what a `move` computes is zero outside the live ranges, as copies are, so instructions read it as they read these. A
            reduction is computed there of zeros, and its results are not stored.
+RESUMED    in a loop over what a reduction is summed over, the block goes on from its result of the iteration before
+           (`resume_accumulator`).
 AHEAD      what is computed element by element where a `move` stages it runs ahead like a copy: the loads of the next tile are
            issued early, and it is computed when it is stored (`pipelining.split_copies`).
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....dsl.errors.schedule import BadLayout, NotComputed, UnboundedTile
+from ....dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Cast, Const, Masked, Value, loads
@@ -81,8 +83,17 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
     else:
         view = replace(view, zero_padded=False)
         ranges = {i: focus.ranges[i] for i in (*indices, *w.reduced)}
+    loops = tuple(x for x in focus.loops if x[0] in w.reduced)  # RESUMED
+    if loops and has_rim(w):
+        index = loops[0][0]
+        raise CannotMeet(
+            f"each tile makes `{name}` for itself, and would go on from the partial results of its neighbours in the next tile"
+            f" of `{index}`",
+            node.span,
+            help=f"write this line above the first tile of `{index}`",
+        )
     making = replace(
-        focus.with_view(name, view), computations=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={}
+        focus.with_view(name, view), computations=(own,), ranges=ranges, loops=loops, tile_loops=(), open_accumulators={}
     )
     ahead = isinstance(node, Move) and w.reduction is None  # AHEAD
     if node.instr is not None or (isinstance(node, Move) and node.pipeline is not None and not ahead):

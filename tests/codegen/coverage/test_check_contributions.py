@@ -24,6 +24,8 @@ from andiron.tools import cli
 from ...support.library.cases import library
 from ...support.programs.broken_programs import PROGRAMS, read
 
+pytestmark = pytest.mark.wrong_program
+
 SUM = "op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n"
 ARGMAX = "op best[M, N](X: f32[M, N]) -> (Y: i64[M]):\n    Y[m] = argmax(n) X[m, n]\n"
 PRODUCT = "op p[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"

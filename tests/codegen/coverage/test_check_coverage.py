@@ -25,6 +25,8 @@ from andiron.tools import cli
 from ...support.library.cases import library
 from ...support.programs.broken_programs import CASES, PROGRAMS, read
 
+pytestmark = pytest.mark.wrong_program
+
 UNCOVERED = {"uninitialised", "never-written"}
 
 

@@ -18,6 +18,8 @@ from andiron.dsl.op import Op
 
 from ...support.programs.online_rows import text_of
 
+pytestmark = pytest.mark.wrong_program
+
 ATTENTION = """
 op f[H, Q, T, D](q: f32[H, Q, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f32[H, Q, D]):
     s[h, i, t] = (sum(d) q[h, i, d] * k[h, t, d]) * rsqrt(D)

@@ -277,3 +277,16 @@ def test_what_one_thread_has_to_itself_is_in_registers(move: str) -> None:
     text += f"schedule s for a on sm_80:\n    tile n: 128 -> block\n    tile n: 4 -> thread\n    {move}\n    compute\n"
     with pytest.raises(InstrMismatch, match="as one `thread` has it to itself"):
         andiron.compile(text, schedule="s", target="emulate:sm_80")
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_what_one_core_has_to_itself_is_copied_by_it(cores: int) -> None:
+    """An instruction of a core copies all of a tile that is the core's own."""
+    text = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
+    lines = ("tile m: 16, n: 16 -> core", "tile k: 8", "move B -> l1 with stream", "keep C in register", "tile m: 2, n: 8")
+    module = loads(text + "schedule s for gemm:\n" + "".join(f"    {x}\n" for x in lines))
+    program = compile_program(module, module.ops["gemm"], module.schedules["s"], module.device("cpu:avx2")).program
+    for m, n, k in ((3, 5, 7), (33, 40, 64), (17, 8, 9), (1, 1, 0), (0, 1, 1)):
+        a, b = np.arange(m * k, dtype=np.float32).reshape(m, k) % 7, np.arange(k * n, dtype=np.float32).reshape(k, n) % 5
+        got = interpret(program, {"A": a, "B": b}, {"M": m, "N": n, "K": k}, {"core": cores})
+        np.testing.assert_array_equal(got["C"], a @ b)

@@ -110,6 +110,7 @@ def test_registers_of_one_fragment_after_those_of_another() -> None:
     assert index_in_turn(one, one) is None
 
 
+@pytest.mark.wrong_program
 def test_each_fragment_that_is_read_was_filled() -> None:
     """For all sizes, by whole rows of registers; a call that fills the same two again leaves others without a value."""
     text = SCHEDULE.format(op="gemm_f16", m=16, n=64, warp=32, k=16, instr="ldmatrix", mma=MMA["gemm_f16"])

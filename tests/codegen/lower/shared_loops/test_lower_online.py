@@ -135,6 +135,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.wrong_program
 def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def uncorrected(*args):
         computations, registers = running_values.iteration(*args)

@@ -27,7 +27,7 @@ def written(rng: Random) -> RandomOp:
 
 
 def schedule(rng: Random, text: str, device: str) -> str:
-    """Lines that keep all results around a loop over k, or in its iterations."""
+    """Lines that keep all results around a loop over k, or in its iterations, some with a block, perhaps all in a loop."""
     op = loads(text).ops["op0"]
     inner = [t.name for t in op.tensors if t.role == "intermediate"]
     sums = [s for s in op.statements if s.reduction is not None]
@@ -36,7 +36,7 @@ def schedule(rng: Random, text: str, device: str) -> str:
     lines = [f"tile {', '.join(f'{i}: {rng.choice((2, 4, 8))}' for i in free)} -> {outer}"]
     rng.shuffle(inner)
     memory = rng.choice(MEMORIES[device])
-    keeps = [f"keep {x} in {memory if rng.random() < 0.7 else 'register'}" for x in inner]
+    keeps = [_keep(rng, x, free, memory, MEMORIES[device][0]) for x in inner]
     loop = [f"tile k: {rng.choice((2, 3, 8))}"]
     if rng.random() < 0.5:
         loop.append(f"move {rng.choice([t.name for t in op.inputs])} -> {MEMORIES[device][0]}")
@@ -46,7 +46,19 @@ def schedule(rng: Random, text: str, device: str) -> str:
         lines.append(f"tile k: {rng.choice((1, 2))}")
     if device != "cpu:avx2" or rng.random() < 0.3:
         lines.append(f"tile {', '.join(f'{i}: 1' for i in free)} -> {lanes}")
+    if rng.random() < 0.3:
+        lines.insert(0, f"tile k: {rng.choice((4, 8))}")
     return "schedule s for op0:\n" + "".join(f"    {x}\n" for x in (*lines, "compute"))
+
+
+def _keep(rng: Random, tensor: str, free: tuple[str, ...], memory: str, shared: str) -> str:
+    """A line, or one with a block of some lines."""
+    kind = rng.random()
+    if kind < 0.7:
+        return f"keep {tensor} in {memory if kind < 0.5 else 'register'}"
+    block = [f"tile {rng.choice(free)}: 1", f"keep {tensor} in register", f"tile k: {rng.choice((1, 2))}"]
+    block = [x for x in block if rng.random() < 0.6]
+    return f"keep {tensor} in {shared}:" + "".join(f"\n        {x}" for x in ([*block, "compute"] if block else ["auto"]))
 
 
 @pytest.mark.every_second

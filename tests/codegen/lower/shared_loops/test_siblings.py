@@ -13,7 +13,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import For, Stmt
 from andiron.codegen.ir.tile_visitors import map_bodies, written
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import NotComputed
+from andiron.dsl.errors.schedule import CannotMeet, NotComputed
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.check_results import check
@@ -236,6 +236,32 @@ CASES = {
     tile m: 1 -> thread
     compute
 """, ROWS),
+    "made in iterations": (GATED, "cpu", """    tile k: 4
+    tile m: 8, h: 8 -> core
+    keep g in l1:
+        tile m: 1
+        keep g in register
+    keep u in register
+    tile k: 4
+    compute
+""", MATRICES),
+    "made in iterations of two loops": (GATED, "cpu", """    tile k: 8
+    tile k: 4
+    tile m: 8, h: 4 -> core
+    keep g in l1:
+        tile m: 1
+        tile k: 2
+        compute
+    compute
+""", MATRICES),
+    "made in iterations by threads": (GATED, "emulate:sm_80", """    tile k: 4
+    tile m: 8, h: 8 -> block
+    keep g in shared:
+        tile m: 1, h: 1 -> thread
+        compute
+    tile m: 1, h: 1 -> thread
+    compute
+""", MATRICES),
     "an output kept in iterations": (STORED, "emulate:gfx942", """    tile m: 8, h: 8 -> block
     tile k: 4
     keep g, u in register
@@ -308,6 +334,19 @@ def test_what_a_write_back_reads_is_kept_above_lines_that_are_there(lines: str, 
     with pytest.raises(NotComputed, match=r"`a` is read at the write-back of `b\.sum1`") as found:
         compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("cpu:avx2"))
     assert found.value.help == way
+
+
+def test_what_each_tile_makes_at_its_rim_does_not_go_on_from_its_neighbours() -> None:
+    op = """op f[M, K](X: f32[K, M], V: f32[K, M]) -> (Y: f32[M]):
+    g[m] = sum(k) X[k, m]
+    u[m] = sum(k) V[k, m]
+    Y[m] = g[M - 1 - m] - u[m]
+"""
+    lines = "    tile m: 8 -> core\n    tile k: 4\n    keep g in l2:\n        tile m: 1\n        compute\n    keep u in l1\n    compute\n"
+    module = loads(f"{op}schedule s for f:\n{lines}")
+    with pytest.raises(CannotMeet, match="each tile makes `g` for itself") as found:
+        compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("cpu:avx2"))
+    assert found.value.help == "write this line above the first tile of `k`"
 
 
 def outermost(body: tuple[Stmt, ...], name: re.Pattern) -> list[For]:
