@@ -84,14 +84,8 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         view = replace(view, zero_padded=False)
         ranges = {i: focus.ranges[i] for i in (*indices, *w.reduced)}
     loops = tuple(x for x in focus.loops if x[0] in w.reduced)  # RESUMED
-    if loops and has_rim(w):
-        index = loops[0][0]
-        raise CannotMeet(
-            f"each tile makes `{name}` for itself, and would go on from the partial results of its neighbours in the next tile"
-            f" of `{index}`",
-            node.span,
-            help=f"write this line above the first tile of `{index}`",
-        )
+    if loops and (has_rim(w) or isinstance(node, Move)):
+        raise _no_partial_result(node, name, memory, loops[0][0], has_rim(w))
     making = replace(
         focus.with_view(name, view), computations=(own,), ranges=ranges, loops=loops, tile_loops=(), open_accumulators={}
     )
@@ -112,6 +106,17 @@ def compute_at(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Com
         ctx.rotating[buffer.name] = staging.depth
     body = low.lower(others.with_view(name, view), node.below)
     return [Alloc(buffer, (*made, *body), node.span, staging)]
+
+
+def _no_partial_result(node: Keep | Move, name: str, memory: str, index: str, rim: bool) -> CannotMeet:
+    """RESUMED: a tile that reaches beyond its own elements has no partial result of its own."""
+    what = "for itself, with a rim" if rim else "with zeros around it"
+    way = f"write this line above the first tile of `{index}`"
+    return CannotMeet(
+        f"each tile makes `{name}` {what}, and would go on in the next tile of `{index}` from what its neighbours stored",
+        node.span,
+        help=way if rim else f"{way}, or `keep {name} in {memory}:`",
+    )
 
 
 def _check_reads(low: Lowering, focus: Focus, node: Keep | Move, name: str, w: Computation, memory: str) -> None:

@@ -336,17 +336,39 @@ def test_what_a_write_back_reads_is_kept_above_lines_that_are_there(lines: str, 
     assert found.value.help == way
 
 
-def test_what_each_tile_makes_at_its_rim_does_not_go_on_from_its_neighbours() -> None:
-    op = """op f[M, K](X: f32[K, M], V: f32[K, M]) -> (Y: f32[M]):
+@pytest.mark.parametrize(
+    ("read", "line", "message", "way"),
+    [
+        (
+            "M - 1 - m",
+            "keep g in l2",
+            "each tile makes `g` for itself, with a rim",
+            "write this line above the first tile of `k`",
+        ),
+        (
+            "m",
+            "move g -> l2",
+            "each tile makes `g` with zeros around it",
+            "write this line above the first tile of `k`, or `keep g in l2:`",
+        ),
+    ],
+)
+def test_what_reaches_beyond_a_tile_does_not_go_on_from_what_neighbours_stored(
+    read: str, line: str, message: str, way: str
+) -> None:
+    op = f"""op f[M, K](X: f32[K, M], V: f32[K, M]) -> (Y: f32[M]):
     g[m] = sum(k) X[k, m]
     u[m] = sum(k) V[k, m]
-    Y[m] = g[M - 1 - m] - u[m]
+    Y[m] = g[{read}] - u[m]
 """
-    lines = "    tile m: 8 -> core\n    tile k: 4\n    keep g in l2:\n        tile m: 1\n        compute\n    keep u in l1\n    compute\n"
+    block = "        tile m: 1\n        keep g in register\n        compute\n"
+    lines = f"    tile k: 4\n    tile m: 8 -> core\n    {line}:\n{block}    keep u in register\n    compute\n"
+    if read != "m":
+        lines = f"    tile m: 8 -> core\n    tile k: 4\n    {line}:\n{block}    keep u in l1\n    compute\n"
     module = loads(f"{op}schedule s for f:\n{lines}")
-    with pytest.raises(CannotMeet, match="each tile makes `g` for itself") as found:
+    with pytest.raises(CannotMeet, match=message) as found:
         compile_program(module, bind_params(module.ops["f"]), module.schedules["s"], module.device("cpu:avx2"))
-    assert found.value.help == "write this line above the first tile of `k`"
+    assert found.value.help == way
 
 
 def outermost(body: tuple[Stmt, ...], name: re.Pattern) -> list[For]:
