@@ -148,10 +148,11 @@ def check_carry_tile(low: Lowering, tile: Tile) -> None:
                     span,
                     help=f"with `keep {w.result} in {memory}` below, the lines are for `{w.result}`",
                 )
+        term = "j" if index != "j" else "t"
         raise CarryMismatch(
             f"in this launch no reduction has more terms the larger `{index}` is",
             span,
-            help=f"{APART}, or say which terms there are: `sum(j where j <= {index})`",
+            help=f"{APART}, or say which terms there are: `sum({term} where {term} <= {index})`",
         )
 
 

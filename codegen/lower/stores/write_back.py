@@ -131,7 +131,7 @@ def share_out(low: Lowering, focus: Focus, leaf: ShareOut) -> list[Stmt]:
     if copy is None:
         found = [(i, focus.ranges[i].whole_capacity) for i in computation.indices]
         axes = [(i, n) for i, n in found if n is not None]
-        held = any(focus.views[t].form == "path" for t in computation.reads)
+        held = any(focus.views[t].form == "path" for t in (computation.name, *computation.reads))
         if held or len(axes) < len(found) or any(focus.ranges[i].strided_runs for i in computation.indices):
             return low.lower(focus, Leaf())
         last = (computation.subscripts or computation.indices)[-1:]

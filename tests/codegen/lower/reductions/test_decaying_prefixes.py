@@ -272,6 +272,7 @@ def test_what_goes_on_is_explained() -> None:
     assert any("P: from tile to tile, times exp(g[i] - g[i~])" in str(x) for x in compiled.trace)
 
 
+@pytest.mark.wrong_program
 @pytest.mark.parametrize("broken", ["no correction", "another row", "terms of another row"])
 def test_a_correction_that_is_wrong_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     around = lower_carry.rows_around

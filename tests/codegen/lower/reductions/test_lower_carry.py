@@ -240,6 +240,7 @@ def test_what_is_made_in_the_tile_and_kept_before_the_result(name: str) -> None:
         agrees(text, program, {"N": n}, {"core": 1})
 
 
+@pytest.mark.wrong_program
 @pytest.mark.parametrize("broken", ["twice", "not at all", "too late"])
 def test_a_total_that_is_wrong_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = prefixes.new_terms
@@ -275,6 +276,26 @@ REFUSED = {
     "another loop": ("S[i] + (sum(j) X[j] * f32(i))", f"{OWN} / keep S in register", "goes over all of `j`"),
     "other terms": ("S[i] + (sum(j where j < i) X[j])", f"{OWN} / keep S in register", "have other terms of `j`"),
 }
+
+
+def test_a_write_back_with_lines_of_its_own_below_a_tile_that_does_not_carry() -> None:
+    text = """op f[M, N](X: f32[M, N]) -> (Y: f32[M, N], total: f32[M], top: f32[M]):
+    top[i] = max(j) X[i, j]
+    total[i] = sum(j) exp(X[i, j] - top[i])
+    Y[i, j] = exp(X[i, j] - top[i]) / total[i]
+schedule s for f:
+    tile i: 4 -> core
+    keep top, total in register
+    tile j: 8 carry
+    tile j: 16 online
+    keep top in l3:
+        move top -> dram
+    compute
+"""
+    module = loads(text)
+    with pytest.raises(UserError, match="in this launch no reduction has more terms the larger `j` is") as raised:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
+    assert (raised.value.help or "").endswith("`sum(t where t <= j)`")
 
 
 def test_lines_that_are_for_another_launch() -> None:
