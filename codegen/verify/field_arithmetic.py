@@ -2,13 +2,14 @@
 
 The functions of the first field are those of the second too, modulo another prime. What they mean: `field_elements`.
 
-LANES    The two elements of a value lie side by side in its record, so NumPy would loop over two at a time, for each record
-         anew. Functions compute with dense arrays instead, whose last axis is the lanes: `lanes` and `set_lanes` copy them lane
-         by lane.
+LANES    The two elements of a value lie side by side in its record, its two exponents next to them. Most arrays are short, so
+         each call of NumPy counts: what is one function in both fields is computed of all four at once (`components`), modulo
+         `_MODULI`. `lanes` copies elements or exponents into a dense array, whose last axis is the lanes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
@@ -27,6 +28,10 @@ VALUE = np.dtype([("at", np.int64, (LANES,)), ("ex", np.int64, (LANES,)), ("num"
 INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
 NO_NUMBER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
 NO_EXPONENTS = np.full(LANES, -1)
+_MODULI = np.array([P] * LANES + [Q] * LANES)  # of `components`
+_FEW = 32  # elements: up to which Python raises to a power faster than NumPy [tried]
+_LONG = 1000  # values: from which NumPy takes longer for its loops over four components than for four calls [tried]
+_COMPONENTS = np.dtype([("of", np.int64, (2 * LANES,)), ("num", np.float64)])  # VALUE, named otherwise
 
 
 @lru_cache(maxsize=4096)
@@ -56,6 +61,11 @@ def lanes(values: Array, name: str) -> np.ndarray:
     return out
 
 
+def components(values: Array) -> np.ndarray:
+    """LANES: the elements, then the exponents, in place: shape (*values.shape, 2 * LANES)."""
+    return values.view(_COMPONENTS)["of"]
+
+
 def set_lanes(values: Array, name: str, new: np.ndarray) -> None:
     """LANES: `new` as of `lanes`, broadcast."""
     place = values[name]
@@ -73,10 +83,33 @@ def in_all_lanes(true: np.ndarray) -> np.ndarray:
 
 def field_values(at: np.ndarray, num: Any, exponents: np.ndarray) -> Array:
     """`at` and `exponents`: as of `lanes`; `num`: a number for each value. All are broadcast."""
-    shape = at.shape[:-1] if at.shape[:-1] == np.shape(num) else np.broadcast_shapes(at.shape[:-1], np.shape(num))
-    out = np.empty(shape, VALUE)
+    shape, others = at.shape[:-1], np.shape(num)
+    out = np.empty(shape if others in ((), shape) else np.broadcast_shapes(shape, others), VALUE)
     set_lanes(out, "at", at)
     set_lanes(out, "ex", exponents)
+    out["num"] = num
+    return out
+
+
+def whole_numbers(whole: np.ndarray, num: np.ndarray) -> Array:
+    """Integers as values; `num`: the same, where a zero may have a sign."""
+    out = np.empty(whole.shape, VALUE)
+    components(out)[...] = whole[..., None] % _MODULI
+    out["num"] = num
+    return out
+
+
+def in_both_fields(f: Callable[[list[np.ndarray], Any], Any], args: tuple[Array, ...], num: Any) -> Array:
+    """The function `f` of arrays, modulo primes, of the elements and of the exponents, also of those that stand for none."""
+    given = [components(a) for a in args]
+    shape = np.broadcast_shapes(*(a.shape for a in args)) if len({a.shape for a in args}) > 1 else args[0].shape
+    out = np.empty(shape, VALUE)
+    place = components(out)
+    if out.size < _LONG:
+        place[...] = f(given, _MODULI)
+    else:
+        for n, p in enumerate(_MODULI):
+            place[..., n] = f([x[..., n] for x in given], p)
     out["num"] = num
     return out
 
@@ -98,7 +131,11 @@ def is_element(x: Array, element: int) -> np.ndarray:
     return (at[..., 0] == element) & (at[..., 1] == element)
 
 
-def field_function(fn: str, x: list[np.ndarray], p: int) -> np.ndarray | None:
+OF_BOTH_FIELDS = ("add", "sub", "mul", "scaled", "fma", "neg")  # of `field_function`: those of one expression
+
+
+def field_function(fn: str, x: list[np.ndarray], p: Any) -> np.ndarray | None:
+    """`p`: a prime, or one for each component for OF_BOTH_FIELDS."""
     match fn:
         case "add":
             return (x[0] + x[1]) % p
@@ -155,6 +192,8 @@ def raised_to(x: np.ndarray, powers: np.ndarray, p: int) -> np.ndarray:
 
 
 def _raised(x: np.ndarray, power: int, p: int) -> np.ndarray:
+    if x.size <= _FEW:
+        return np.array([pow(one, power, p) for one in x.reshape(-1).tolist()], np.int64).reshape(x.shape)
     out = np.ones_like(x)
     while power:
         if power & 1:

@@ -31,7 +31,8 @@ CHOSEN   A choice by data, as in argmax, compares numbers that accompany the fie
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 from zlib import crc32
@@ -46,6 +47,7 @@ from .field_arithmetic import (
     INFINITE,
     LANES,
     NO_EXPONENTS,
+    OF_BOTH_FIELDS,
     VALUE,
     P,
     Q,
@@ -54,6 +56,7 @@ from .field_arithmetic import (
     field_function,
     field_values,
     in_all_lanes,
+    in_both_fields,
     is_constant,
     is_element,
     lanes,
@@ -61,6 +64,7 @@ from .field_arithmetic import (
     power_of,
     raised_to,
     set_lanes,
+    whole_numbers,
 )
 from .special_values import compared, may_be_special, with_special_values
 
@@ -76,7 +80,11 @@ _IDENTITY = {"or": 0, "and": 1, "max": P - INFINITE, "min": INFINITE}  # for all
 _LOWEST = (float("-inf"), -8, -(1 << 7), -(1 << 15), -(1 << 31), -(1 << 63))
 _HIGHEST = (float("inf"), 7, (1 << 7) - 1, 255, (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1)
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
-_OF_CONSTANTS = ("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "abs", "floor", "ceil", "round", "trunc")
+_OF_CONSTANTS = (
+    *("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "abs", "floor", "ceil", "round", "trunc"),
+    *("integer", "nonzero"),
+)
+_NO_NUMBERS = np.array(np.nan)
 
 
 class ValueBudgetExceeded(Exception):
@@ -137,7 +145,7 @@ class FieldDomain:
         return out
 
     def same(self, a: Array, b: Array) -> np.ndarray:
-        return in_all_lanes(lanes(a, "at") == lanes(b, "at"))
+        return in_all_lanes(a["at"] == b["at"])
 
     # ------------------------------------------------------------ values
 
@@ -148,9 +156,7 @@ class FieldDomain:
 
     def number(self, index: Any, dtype: DType) -> Array:
         whole = np.asarray(index, np.int64)
-        out = np.empty(whole.shape, VALUE)
-        out["at"], out["ex"], out["num"] = (whole % P)[..., None], (whole % Q)[..., None], whole
-        return out
+        return whole_numbers(whole, whole)
 
     def cast(self, x: Array, src: DType, dst: DType) -> Array:
         x = np.asarray(x)
@@ -196,15 +202,8 @@ class FieldDomain:
     # ------------------------------------------------------------ functions
 
     def _value(self, fn: str, args: tuple[Array, ...], dtype: DType) -> Array:
-        known: Any = True
-        for a in args:
-            known = known & ~np.isnan(a["num"])
-        num = np.full(np.shape(known), np.nan)
-        if np.any(known):
-            with np.errstate(all="ignore"):
-                num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
-            num = np.where(known, num, np.nan)
-        if fn == "sub" and self.powers and any((lanes(a, "ex") >= 0).any() for a in args):
+        num = _numbers(fn, args, dtype)
+        if fn == "sub" and self.powers and any(np.count_nonzero(a["ex"] >= 0) for a in args):
             args = tuple(map(_with_exponents, args))
         if fn in _SCALE:
             out = self._extreme(fn, args[0], args[1], num, dtype)
@@ -212,7 +211,10 @@ class FieldDomain:
             out = self._power(fn, args[0], num)
         elif fn == "pow":
             out = self._raised(args[0], args[1], num)
-        elif (exact := field_function(fn, [lanes(a, "at") for a in args], P)) is not None:
+        elif fn in OF_BOTH_FIELDS and self.powers:
+            out = in_both_fields(lambda x, p: field_function(fn, x, p), args, num)
+            _lose_exponents(args, out)
+        elif (exact := field_function(fn, [a["at"] for a in args], P)) is not None:
             out = field_values(exact, num, _exponents(fn, args) if self.powers else NO_EXPONENTS)
         else:
             out = self._function(fn, args, num)
@@ -220,12 +222,15 @@ class FieldDomain:
 
     def _power(self, fn: str, x: Array, num: np.ndarray) -> Array:
         """EXPONENTS"""
-        out = self._function(fn, (x,), num)
         exponents = lanes(x, "ex")
-        some = in_all_lanes(exponents >= 0)[..., None]
-        power = power_of(_BASES[fn], np.maximum(exponents, 0))
-        set_lanes(out, "at", np.where(some, power, lanes(out, "at")))
-        set_lanes(out, "ex", np.where(some, NO_EXPONENTS, lanes(out, "ex")))
+        some = in_all_lanes(exponents >= 0)
+        if np.count_nonzero(some) == some.size:
+            return field_values(power_of(_BASES[fn], exponents), num, NO_EXPONENTS)
+        out = self._function(fn, (x,), num)
+        if np.count_nonzero(some):
+            power = power_of(_BASES[fn], np.maximum(exponents, 0))
+            set_lanes(out, "at", np.where(some[..., None], power, lanes(out, "at")))
+            set_lanes(out, "ex", np.where(some[..., None], NO_EXPONENTS, lanes(out, "ex")))
         return out
 
     def _raised(self, x: Array, y: Array, num: np.ndarray) -> Array:
@@ -246,10 +251,10 @@ class FieldDomain:
         return field_values(at, num, ex)
 
     def _where(self, cond: Array, one: Array, other: Array) -> Array:
-        cond, one, other = np.broadcast_arrays(cond, one, other)
+        cond, one, other = _alike(cond, one, other)
         taken = cond["num"]
         yes, no = taken == 1, taken == 0
-        if (yes | no).all():
+        if np.count_nonzero(yes) + np.count_nonzero(no) == taken.size:
             out = np.empty(cond.shape, VALUE)
         else:
             out = self._function("where", (cond, one, other), np.full(cond.shape, np.nan))
@@ -258,11 +263,13 @@ class FieldDomain:
         return out
 
     def _extreme(self, fn: str, a: Array, b: Array, num: Array, dtype: DType) -> Array:
-        a, b = np.broadcast_arrays(*(map(_with_exponents, (a, b)) if self.powers else (a, b)))
-        exponents = _combined(fn, lanes(a, "ex"), lanes(b, "ex"), Q) if self.powers else NO_EXPONENTS
-        out = field_values(_combined(fn, lanes(a, "at"), lanes(b, "at"), P), num, exponents)
+        a, b = _alike(*(map(_with_exponents, (a, b)) if self.powers else (a, b)))
+        if self.powers:
+            out = in_both_fields(lambda x, p: _combined(fn, x[0], x[1], p), (a, b), num)
+        else:
+            out = field_values(_combined(fn, a["at"], b["at"], P), num, NO_EXPONENTS)
         mine, theirs = (_rank(x, _neutral(fn, dtype)) for x in (a, b))
-        if mine.any() or theirs.any():
+        if np.count_nonzero(mine) or np.count_nonzero(theirs):
             is_a = (theirs > 0) & ((mine == 0) | (mine >= theirs))
             is_b = (mine > 0) & ~is_a
             put(out, is_a, picked(a, is_a))
@@ -271,34 +278,70 @@ class FieldDomain:
 
     def _function(self, fn: str, args: tuple[Array, ...], num: Array) -> Array:
         """A random function of this name; of constants, where it is one of whole numbers or says what is true, itself."""
-        known: Any = False
+        known: Any = np.False_
         if fn in COMPARISONS:
             num, known = compared(fn, args, num)
         if fn in ("gt", "ge"):
             fn, args = ("lt" if fn == "gt" else "le"), args[::-1]
-        at: Any = np.uint64(crc32(fn.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
-        constants: Any = True
+        said: Any = np.False_
+        whole: Any = 0
+        if fn in _OF_CONSTANTS and np.count_nonzero(num == num):
+            constants: Any = True
+            for a in args:
+                constants = constants & is_constant(a)
+            finite = np.isfinite(num)
+            number = np.where(finite & (np.abs(num) < 2**53), num, 0)
+            whole = number.astype(np.int64)
+            said = (known | constants) & finite & (whole == number)
+            if np.count_nonzero(said) == said.size:
+                return whole_numbers(*np.broadcast_arrays(whole, num))
+        at: Any = _seed(fn)
         for a in args:
-            at = mixed(at ^ (lanes(a, "at").view(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
-            constants = constants & is_constant(a)
-        known = known | constants
+            at = mixed(at ^ (a["at"].view(np.uint64) * np.uint64(0xFF51AFD7ED558CCD)))
         at = (at % np.uint64(P)).astype(np.int64)
-        exponents = exponents_of(at) if self.powers else NO_EXPONENTS
-        if fn in (*_OF_CONSTANTS, "integer", "nonzero"):
-            number = np.where(np.isfinite(num) & (np.abs(num) < 2**53), num, 0)
-            exact = known & np.isfinite(num) & (np.trunc(number) == number)
-            whole, exact = number.astype(np.int64)[..., None], np.asarray(exact)[..., None]
-            at, exponents = np.where(exact, whole % P, at), np.where(exact, whole % Q, exponents)
-        return field_values(at, num, exponents)
+        out = field_values(at, num, exponents_of(at) if self.powers else NO_EXPONENTS)
+        if np.count_nonzero(said):
+            put(out, said, picked(whole_numbers(*np.broadcast_arrays(whole, num)), said))
+        return out
+
+
+@cache
+def _seed(fn: str) -> np.uint64:
+    return np.uint64(crc32(fn.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+
+
+def _alike(*arrays: Array) -> Sequence[Array]:
+    """Broadcast, if need be."""
+    return arrays if len({a.shape for a in arrays}) == 1 else np.broadcast_arrays(*arrays)
+
+
+def _numbers(fn: str, args: tuple[Array, ...], dtype: DType) -> np.ndarray:
+    """The number that goes along with a function's value, where all arguments have one; NaN elsewhere."""
+    known: Any = True
+    for a in args:
+        num = a["num"]
+        known = known & (num == num)
+        if not np.count_nonzero(known):  # of most values
+            return _NO_NUMBERS
+    with np.errstate(all="ignore"):
+        num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
+    return np.where(known, num, np.nan)
 
 
 def _with_exponents(x: Array) -> Array:
     """EXPONENTS: results of exp with some."""
-    exponents = lanes(x, "ex")
-    if not (none := exponents < 0).any():
+    exponents = x["ex"]
+    if not np.count_nonzero(none := exponents < 0):
         return x
     at = lanes(x, "at")
     return field_values(at, x["num"], np.where(none, exponents_of(at), exponents))
+
+
+def _lose_exponents(args: tuple[Array, ...], out: Array) -> None:
+    """Where an argument has none, its function has none."""
+    for a in args:
+        if np.count_nonzero(none := a["ex"] < 0):
+            np.copyto(out["ex"], -1, where=none)
 
 
 def _exponents(fn: str, args: tuple[Array, ...]) -> np.ndarray:
@@ -313,7 +356,7 @@ def _exponents(fn: str, args: tuple[Array, ...]) -> np.ndarray:
     return np.where(some, found, -1)
 
 
-def _combined(fn: str, x: np.ndarray, y: np.ndarray, p: int) -> np.ndarray:
+def _combined(fn: str, x: np.ndarray, y: np.ndarray, p: Any) -> np.ndarray:
     """A maximum, minimum, `or` or `and` in the field of p elements."""
     first = _IDENTITY[fn]
     x, y = (x - first) % p, (y - first) % p
@@ -339,6 +382,6 @@ def _rank(x: Array, numbers: tuple[int | float, ...]) -> np.ndarray:
     out = np.zeros(x.shape, np.int64)
     for n, number in enumerate(numbers, 1):
         here = x["num"] == float(number)
-        if here.any():
+        if np.count_nonzero(here):
             out[here & is_element(x, field_element(number))] = n
     return out

@@ -26,59 +26,75 @@ _ABSORBS = {"max": np.inf, "min": -np.inf}
 
 def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     """`out`, the value of a function of floats, where the arguments make it infinite, NaN or 0. Changes it in place."""
-    if not may_be_special(args) and not np.isinf(out["num"]).any():
+    if not may_be_special(args) and not np.count_nonzero(np.isinf(out["num"])):
         return out
-    infinite = _any([np.isinf(a["num"]) for a in args])
+    given = [_Kinds(a) for a in args]
+    infinite = _any([g.infinite for g in given])
     if fn in ("mul", "div", "scaled"):
-        _zeros(fn, args, out)
-    if infinite.any():
-        if fn in _ABSORBS:
-            known = _any([a["num"] == _ABSORBS[fn] for a in args])
-            out["num"][np.broadcast_to(known, out.shape)] = _ABSORBS[fn]
-        elif fn in ("add", "sub"):
-            _absorbed(fn, args, out)
-    poles = _is_zero(args[-1]) if fn in _AT_ZERO else np.False_
-    some = (infinite | poles) & ~_any([np.isnan(a["num"]) for a in args])
-    if fn not in _ABSORBS and some.any():
-        _set(out, np.broadcast_to(some, out.shape), out["num"].copy())
-    out["num"][np.isinf(out["num"]) & ~infinite & ~poles & is_constant(out)] = np.nan  # OVERFLOW
-    nothing = _any([is_nan(a) for a in args])
-    if nothing.any():
-        _set(out, np.broadcast_to(nothing & np.isnan(_number(fn, args, "f64")), out.shape), np.full(out.shape, np.nan))
+        _zeros(fn, given, out)
+    some_infinite = np.count_nonzero(infinite)
+    if some_infinite and fn in _ABSORBS:
+        known = _any([g.num == _ABSORBS[fn] for g in given])
+        out["num"][np.broadcast_to(known, out.shape)] = _ABSORBS[fn]
+    elif some_infinite and fn in ("add", "sub"):
+        _absorbed(fn, given, out)
+    poles = given[-1].zero if fn in _AT_ZERO else np.False_
+    if fn not in _ABSORBS and (some_infinite or np.count_nonzero(poles)):
+        _set(out, (infinite | poles) & ~_any([g.no_number for g in given]), out["num"].copy())
+    if np.count_nonzero(too_large := np.isinf(out["num"]) & ~infinite & ~poles):  # OVERFLOW
+        out["num"][too_large & is_constant(out)] = np.nan
+    nothing = _any([g.nan for g in given])
+    if np.count_nonzero(nothing):
+        _set(out, nothing & np.isnan(_number(fn, given, "f64")), np.nan)
     return out
 
 
 def may_be_special(args: tuple[Array, ...]) -> bool:
     """Whether some argument is infinite, NaN or 0, or looks so: most have none, and the rest of this file takes long."""
-    for a in args:
-        num = a["num"]
-        if ((num == 0) | np.isinf(num) | (a["at"][..., 0] == NO_NUMBER)).any():
-            return True
-    return False
+    return any(np.count_nonzero(a["num"] == 0) or _may_be_no_finite(a) for a in args)
+
+
+def _may_be_no_finite(x: Array) -> bool:
+    return bool(np.count_nonzero(np.isinf(x["num"])) or np.count_nonzero(x["at"][..., 0] == NO_NUMBER))
+
+
+class _Kinds:
+    """Which values of an argument are infinite, NaN, 0, or finite ones of which no number is known (`unknown`)."""
+
+    def __init__(self, x: Array) -> None:
+        self.num = x["num"]
+        self.infinite = np.isinf(self.num)
+        self.no_number = self.unknown = np.isnan(self.num)
+        self.nan: Any = np.False_
+        if np.count_nonzero(x["at"][..., 0] == NO_NUMBER):
+            # An element alone does not tell, as it may be one by chance: a number that goes along tells that it is none.
+            self.nan = is_element(x, NO_NUMBER) & self.no_number
+            self.unknown = self.no_number & ~self.nan
+        self._value = x
+
+    @property
+    def zero(self) -> np.ndarray:
+        return (self.num == 0) & is_element(self._value, 0)
 
 
 def compared(fn: str, args: tuple[Array, ...], num: np.ndarray) -> tuple[np.ndarray, Any]:
     """What a comparison says, also of an infinity and what is finite, and of NaN; and where this needs no constants."""
-    known = with_infinity(args) | _any([is_nan(a) for a in args])
-    return (np.where(known, _number(fn, args, "bool"), num) if known.any() else num), known
+    if not any(map(_may_be_no_finite, args)):
+        return num, np.False_
+    given = [_Kinds(a) for a in args]
+    known = _with_infinity(given) | _any([g.nan for g in given])
+    return (np.where(known, _number(fn, given, "bool"), num) if np.count_nonzero(known) else num), known
 
 
-def with_infinity(args: tuple[Array, ...]) -> np.ndarray:
+def _with_infinity(given: list[_Kinds]) -> np.ndarray:
     """Where one of two arguments is infinite, and the other one is no number that is known: it is finite."""
-    mine, theirs = (np.isinf(a["num"]) for a in args)
-    unknown, its = (np.isnan(a["num"]) & ~is_nan(a) for a in args)
-    return (mine & its) | (theirs & unknown)
+    a, b = given
+    return (a.infinite & b.unknown) | (b.infinite & a.unknown)
 
 
-def is_nan(x: Array) -> np.ndarray:
-    """An element alone does not tell, as it may be one by chance: a number that goes along tells that it is."""
-    return is_element(x, NO_NUMBER) & np.isnan(x["num"])
-
-
-def _number(fn: str, args: tuple[Array, ...], dtype: str) -> np.ndarray:
+def _number(fn: str, given: list[_Kinds], dtype: str) -> np.ndarray:
     """The number that the function gives, where those that are not known are some finite ones."""
-    some = (np.where(np.isnan(a["num"]) & ~is_nan(a), _SOME, a["num"]) for a in args)
-    return apply(fn, tuple(some), TYPES[dtype])
+    return apply(fn, tuple(np.where(g.unknown, _SOME, g.num) for g in given), TYPES[dtype])
 
 
 def _any(masks: list[np.ndarray]) -> np.ndarray:
@@ -88,35 +104,31 @@ def _any(masks: list[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _is_zero(x: Array) -> np.ndarray:
-    return (x["num"] == 0) & is_element(x, 0)
-
-
-def _zeros(fn: str, args: tuple[Array, ...], out: Array) -> None:
+def _zeros(fn: str, given: list[_Kinds], out: Array) -> None:
     """ZERO, where the other argument is finite and not known, or is a correction."""
-    a, b = args
-    zero = _is_zero(a) & np.isnan(b["num"]) & ~is_nan(b)
-    if fn == "scaled":
-        zero = _is_zero(a)
+    a, b = given
+    zero = a.zero if fn == "scaled" else a.zero & b.unknown
     if fn == "mul":
-        zero = zero | (_is_zero(b) & np.isnan(a["num"]) & ~is_nan(a))
-    if zero.any():
-        _set(out, np.broadcast_to(zero, out.shape), np.zeros(out.shape))
+        zero = zero | (b.zero & a.unknown)
+    _set(out, zero, 0.0)
 
 
-def _absorbed(fn: str, args: tuple[Array, ...], out: Array) -> None:
-    mine, its = (np.where(np.isinf(a["num"]), a["num"], 0.0) for a in args)
-    with np.errstate(invalid="ignore"):
-        total = np.broadcast_to(mine - its if fn == "sub" else mine + its, out.shape)
-    _set(out, np.broadcast_to(with_infinity(args), out.shape), total)
-
-
-def _set(out: Array, where: np.ndarray, numbers: np.ndarray) -> None:
-    """Constants in some places. There may be many, of few numbers: NaN, infinities and zeros."""
-    if not where.any():
+def _absorbed(fn: str, given: list[_Kinds], out: Array) -> None:
+    where = _with_infinity(given)
+    if not np.count_nonzero(where):
         return
-    constants = numbers[where]
-    distinct, which = np.unique(constants, return_inverse=True)
+    mine, its = (np.where(g.infinite, g.num, 0.0) for g in given)
+    with np.errstate(invalid="ignore"):
+        _set(out, where, mine - its if fn == "sub" else mine + its)
+
+
+def _set(out: Array, where: np.ndarray, numbers: Any) -> None:
+    """Constants in some places; both are broadcast. There may be many, of few numbers: NaN, infinities and zeros."""
+    if not np.count_nonzero(where):
+        return
+    where = np.broadcast_to(where, out.shape)
+    constants = np.broadcast_to(numbers, out.shape)[where]
+    distinct, which = (constants, 0) if len(constants) == 1 else np.unique(constants, return_inverse=True)
     for name, p in (("at", P), ("ex", Q)):
-        out[name][where] = np.array([field_element(float(x), p) for x in distinct])[which, None]
+        out[name][where] = np.array([field_element(x, p) for x in distinct.tolist()])[which, None]
     out["num"][where] = constants

@@ -260,6 +260,19 @@ def test_zeros_have_signs_of_their_own() -> None:
     assert d.same(d.apply("div", (one, d.apply("div", (one, both), F32)), F32), both).all()
 
 
+@pytest.mark.parametrize("powers", [True, False])
+@pytest.mark.parametrize("fn", ["add", "sub", "mul", "fma", "neg", "max", "div", "rsqrt", "exp", "gt"])
+def test_an_element_does_not_depend_on_how_many_are_computed(fn: str, powers: bool) -> None:
+    """Few are computed in another way than many."""
+    d, count = FieldDomain(powers=powers), {"fma": 3, "neg": 1, "rsqrt": 1, "exp": 1}.get(fn, 2)
+    given = [d.inputs(F32, (1100,)) for _ in range(count)]
+    given[0][::3], given[-1][::5] = d.apply("exp", (given[0][::3],), F32), d.constant(0, F32)
+    whole = d.apply(fn, tuple(given), F32)
+    for some in (slice(7, 8), slice(9, 10), slice(10, 16), slice(100, 200)):
+        found = d.apply(fn, tuple(x[some] for x in given), F32)
+        assert found.tobytes() == whole[some].tobytes()
+
+
 def test_many_special_values_are_set_at_once() -> None:
     """A pass over all of them for each took minutes."""
     d, count = FieldDomain(), 1 << 16
