@@ -2,7 +2,10 @@
 
 All innermost units of a launch have one linear number, the outermost level slowest. A frame has the numbers of the active
 ones, ascending, and an environment with one value for all (an int) or one for each unit (an array). Divergence is a smaller
-frame: it lacks the units that do not take part, so nothing is evaluated for them.
+frame: it lacks the units that do not take part, so nothing is evaluated for them. Where turns of a loop are executed together,
+a frame has a unit once for each turn.
+
+OPEN_IN_CHUNKS: units of an outermost level that cannot synchronise are executed some at a time, to bound memory.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import numpy as np
 
 from ...dsl.device import Device
 from ...dsl.index.expr import Expr
-from ..ir.tile_ir import Launch
+from ..ir.tile_ir import Alloc, For, If, Launch, Stmt
+
+_UNITS_AT_ONCE = 16384  # innermost units: of an open level, that are interpreted as one array [limit]
 
 Index = Any  # an int, or an int64 array with one entry a unit
 
@@ -47,7 +52,7 @@ class Frame:
     env: UnitVariables
 
     def sub(self, pick: np.ndarray | None = None) -> Frame:
-        """A scope inside this one, for all units or for those where the boolean mask `pick` holds."""
+        """A scope inside this one, for all units or for those of `pick`: a boolean mask, or places in the frame."""
         return Frame(self.ids if pick is None else self.ids[pick], UnitVariables(self.env, pick))
 
     def hold(self, conds: Iterable[Expr]) -> Any:
@@ -99,3 +104,30 @@ class UnitTree:
         """An innermost unit as people call it: `block 3, warp 0, thread 5`."""
         parts = [f"{lv} {unit // self._size[lv] % c}" for lv, c in zip(self.levels, self.counts, strict=True)]
         return ", ".join(parts) or "the only unit"
+
+
+def units_at_once(device: Device, launch: Launch, tree: UnitTree) -> int:
+    """OPEN_IN_CHUNKS: how many innermost units are executed at once."""
+    if not launch.units:
+        return tree.total
+    outer = device.level(launch.units[0].level)
+    if outer.siblings != "nothing" or _owned_above(device, launch, outer.name):
+        return tree.total
+    below = tree.size(outer.name)
+    return max(1, _UNITS_AT_ONCE // below) * below
+
+
+def _owned_above(device: Device, launch: Launch, level: str) -> bool:
+    """Whether a local buffer belongs to all units of the outermost level together."""
+
+    def any_in(body: tuple[Stmt, ...]) -> bool:
+        for s in body:
+            if isinstance(s, Alloc) and device.depth(s.buffer.level) < device.depth(level):
+                return True
+            if isinstance(s, Alloc | For) and any_in(s.body):
+                return True
+            if isinstance(s, If) and (any_in(s.body) or any_in(s.orelse)):
+                return True
+        return False
+
+    return any_in(launch.body)

@@ -6,7 +6,7 @@ A launch is executed statement by statement for all of its units at once, with o
 (an `If`, a `For` whose bounds differ, a `Masked` value) each side is executed for its units. That is one legal order of
 execution, so a result alone would prove little: the checks find results that depend on the order.
 
-OPEN_IN_CHUNKS: units of an outermost level that cannot synchronise are executed some at a time, to bound memory.
+TURNS_AT_ONCE: independent turns of a loop are executed together, with one entry for each unit and turn (`separate_turns`).
 AT_ONCE: a launch is complete before the next one starts; it orders everything.
 VISIBLE_AT_WAIT: a unit may use the results of an asynchronous instruction after it has waited for it, others after a barrier.
 """
@@ -21,6 +21,7 @@ import numpy as np
 
 from ...dsl.device import GROUPED
 from ...dsl.index.expr import Expr, Var
+from ...dsl.support.memoised import IdentityMemo
 from ...dsl.values import Load, Value
 from ..abi import chosen
 from ..ir.program import Program
@@ -29,14 +30,14 @@ from ..ir.tile_visitors import written, written_atomically
 from .call import Landing, all_reduce, call
 from .domain import NUMBERS, Domain, picked
 from .faults import Fault, Reports
-from .frame import Frame, UnitTree, UnitVariables
+from .frame import Frame, UnitTree, UnitVariables, units_at_once
 from .memory import Memory, Site
 from .race_shadow import Clock, Shadow
+from .separate_turns import stored_separately, turns_together
 from .value import evaluate
 
 __all__ = ["Fault", "interpret"]
 
-_UNITS_AT_ONCE = 16384  # innermost units: of an open level, that are interpreted as one array [limit]
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
 
 
@@ -149,7 +150,7 @@ def _run_launch(
             memory.shadow = Shadow(site.clock, memory.elements, grains, buffer.name in atomics)
     if not tree.total:
         return
-    chunk = _chunk(program, launch, tree)
+    chunk = units_at_once(program.device, launch, tree)
     for start in range(0, tree.total, chunk):
         ids = np.arange(start, min(start + chunk, tree.total))
         env = UnitVariables(sizes)
@@ -157,33 +158,6 @@ def _run_launch(
             number = ids // tree.size(unit.level) % tree.count(unit.level)
             machine.bind(env, unit.var, number if tree.count(unit.level) > 1 else 0)
         machine.run(launch.body, Frame(ids, env), start, len(ids))
-
-
-def _chunk(program: Program, launch: Launch, tree: UnitTree) -> int:
-    """OPEN_IN_CHUNKS: how many innermost units are executed at once."""
-    if not launch.units:
-        return tree.total
-    outer = program.device.level(launch.units[0].level)
-    if outer.siblings != "nothing" or _owned_above(program, launch, outer.name):
-        return tree.total
-    below = tree.size(outer.name)
-    return max(1, _UNITS_AT_ONCE // below) * below
-
-
-def _owned_above(program: Program, launch: Launch, level: str) -> bool:
-    """Whether a local buffer belongs to all units of the outermost level together."""
-
-    def any_in(body: tuple[Stmt, ...]) -> bool:
-        for s in body:
-            if isinstance(s, Alloc) and program.device.depth(s.buffer.level) < program.device.depth(level):
-                return True
-            if isinstance(s, Alloc | For) and any_in(s.body):
-                return True
-            if isinstance(s, If) and (any_in(s.body) or any_in(s.orelse)):
-                return True
-        return False
-
-    return any_in(launch.body)
 
 
 @dataclass
@@ -202,6 +176,7 @@ class _Machine:
     atomics: frozenset[str]
     checks: bool
     flights: dict[str, _Flight] = field(default_factory=dict)
+    stored: IdentityMemo[For, frozenset[str] | None] = field(default_factory=IdentityMemo)
     locals: dict[str, Memory] = field(default_factory=dict)  # by name, kept between lifetimes: the place is the same
     start: int = 0
     units: int = 0
@@ -276,6 +251,14 @@ class _Machine:
             self.site.enter(s)
             self.site.report("malformed", f"step {s.step} of {s.var.name} is not positive")
             return
+        if self.apart(s):
+            for units, values, turns in turns_together(len(frame.ids), start, stop, step):
+                self.site.domain.visit(len(units))
+                inner = frame.sub(units)
+                self.bind(inner.env, s.var, values)
+                with self.site.domain.repeated(turns):
+                    self.statements(s.body, inner)
+            return
         if not any(isinstance(x, np.ndarray) for x in (start, stop, step)):
             for i in range(start, stop, step):
                 self.site.domain.visit(len(frame.ids))
@@ -290,6 +273,11 @@ class _Machine:
             self.bind(inner.env, s.var, at if active.all() else at[active])
             self.statements(s.body, inner)
             at = at + step
+
+    def apart(self, s: For) -> bool:
+        """TURNS_AT_ONCE: turns are independent, and each unit stores what it alone has."""
+        stored = self.stored.of(s, stored_separately)
+        return stored is not None and all(self.memories[name].below == 1 for name in stored)
 
     def alloc(self, s: Alloc, frame: Frame) -> None:
         name = s.buffer.name

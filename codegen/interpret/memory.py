@@ -67,6 +67,7 @@ class Memory:
         self.shape = tuple(int(e.evaluate(env)) for e in buffer.shape)
         self.strides = tuple(int(e.evaluate(env)) for e in buffer.strides)
         self.size = int(buffer.size.evaluate(env))
+        self._axes = tuple(zip(self.shape, self.strides, strict=True))
         self.below = below
         self.slices = slices
         self._first = first // below
@@ -99,7 +100,7 @@ class Memory:
             )
         address: Any = None  # most arrays are short, so that each operation of NumPy counts
         good: Any = True
-        for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):
+        for c, (extent, stride) in zip(coords, self._axes, strict=True):
             # As words without a sign, negative ones are beyond all others: one comparison instead of two.
             inside = c.view(np.uint64) < extent if isinstance(c, np.ndarray) else 0 <= c < extent
             good = inside if good is True else good & inside

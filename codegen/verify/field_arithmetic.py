@@ -29,8 +29,8 @@ INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fac
 NO_NUMBER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
 NO_EXPONENTS = np.full(LANES, -1)
 _MODULI = np.array([P] * LANES + [Q] * LANES)  # of `components`
-_FEW = 32  # elements: up to which Python raises to a power faster than NumPy [tried]
-_LONG = 1000  # values: from which NumPy takes longer for its loops over four components than for four calls [tried]
+_FEW = 32  # elements: that Python raises to a power one by one, which is faster for so few [limit]
+_LONG = 1000  # values: whose four components are computed at once; for more, four calls are faster than loops over four [limit]
 _COMPONENTS = np.dtype([("of", np.int64, (2 * LANES,)), ("num", np.float64)])  # VALUE, named otherwise
 
 

@@ -20,17 +20,19 @@ from ..interpret.domain import Array
 from .field_arithmetic import NO_NUMBER, P, Q, field_element, is_constant, is_element
 
 _AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2")  # they have no finite value where their last argument is 0
+_PRODUCTS = ("mul", "div", "scaled")
+_OF_ZERO = {*_AT_ZERO, *_PRODUCTS, "fma"}
 _SOME = 2.0  # number: that stands for one that is finite and not known, arbitrary [fact: marker]
 _ABSORBS = {"max": np.inf, "min": -np.inf}
 
 
 def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     """`out`, the value of a function of floats, where the arguments make it infinite, NaN or 0. Changes it in place."""
-    if not may_be_special(args) and not np.count_nonzero(np.isinf(out["num"])):
+    if not may_be_special(fn, args) and not np.count_nonzero(np.isinf(out["num"])):
         return out
     given = [_Kinds(a) for a in args]
     infinite = _any([g.infinite for g in given])
-    if fn in ("mul", "div", "scaled"):
+    if fn in _PRODUCTS:
         _zeros(fn, given, out)
     some_infinite = np.count_nonzero(infinite)
     if some_infinite and fn in _ABSORBS:
@@ -49,13 +51,17 @@ def with_special_values(fn: str, args: tuple[Array, ...], out: Array) -> Array:
     return out
 
 
-def may_be_special(args: tuple[Array, ...]) -> bool:
-    """Whether some argument is infinite, NaN or 0, or looks so: most have none, and the rest of this file takes long."""
-    return any(np.count_nonzero(a["num"] == 0) or _may_be_no_finite(a) for a in args)
-
-
-def _may_be_no_finite(x: Array) -> bool:
-    return bool(np.count_nonzero(np.isinf(x["num"])) or np.count_nonzero(x["at"][..., 0] == NO_NUMBER))
+def may_be_special(fn: str, args: tuple[Array, ...]) -> bool:
+    """Whether some argument is infinite, NaN or a 0 that matters, or looks so: most are not, and the rest here takes long."""
+    for a in args:
+        num = a["num"]
+        if np.count_nonzero(a["at"][..., 0] == NO_NUMBER):
+            return True
+        if np.count_nonzero(num == num) and (
+            np.count_nonzero(np.isinf(num)) or (fn in _OF_ZERO and np.count_nonzero(num == 0))
+        ):
+            return True
+    return False
 
 
 class _Kinds:
@@ -79,7 +85,7 @@ class _Kinds:
 
 def compared(fn: str, args: tuple[Array, ...], num: np.ndarray) -> tuple[np.ndarray, Any]:
     """What a comparison says, also of an infinity and what is finite, and of NaN; and where this needs no constants."""
-    if not any(map(_may_be_no_finite, args)):
+    if not may_be_special(fn, args):
         return num, np.False_
     given = [_Kinds(a) for a in args]
     known = _with_infinity(given) | _any([g.nan for g in given])

@@ -1,0 +1,114 @@
+"""Independent turns of a loop are executed together: which ones they are, and that nothing else differs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.interpret.memory import Memory
+from andiron.codegen.interpret.separate_turns import stored_separately, turns_together
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, For, Launch
+from andiron.codegen.verify.field_elements import FieldDomain
+from andiron.dsl.index.expr import Var
+from andiron.dsl.values import Cast, IndexValue
+
+from ...support.tile_programs import CPU, F32, I64, ZERO, T, add, at, buffer, exprs, gpu, let, loop, put, when
+
+X = buffer("X", "input", "dram", "socket", 128)
+Y = buffer("Y", "output", "dram", "socket", 128)
+Z = buffer("Z", "output", "dram", "socket", 16, 8)
+I, J, K = Var("i", 0, 127), Var("j", 0, 7), Var("k", 0, 127)
+DATA = {"X": np.arange(128, dtype=np.float32)}
+SEPARATE = {
+    "a copy": loop(I, 0, 128, put(Y, I, value=at(X, 127 - I))),
+    "a sum of its own": loop(I, 0, 16, loop(J, 0, 8, put(Z, I, 0, value=add(at(Z, I, 0), at(X, 8 * I + J))))),
+    "steps": loop(I, 0, 42, put(Y, 3 * I, value=at(Y, 3 * I))),
+    "a name for it": loop(I, 0, 64, let(K, I + 64), put(Y, K, value=at(Y, I + 64))),
+    "a condition": loop(I, 0, 64, when(exprs(31 - I), put(Y, I, value=ZERO))),
+    "others of its row": loop(I, 0, 16, loop(J, 1, 8, put(Z, I, J, value=at(Z, I, J - 1)))),
+}
+DEPENDENT = {
+    "the one before": loop(I, 1, 128, put(Y, I, value=at(Y, I - 1))),
+    "one element": loop(I, 0, 128, put(Y, 0, value=add(at(Y, 0), at(X, I)))),
+    "the same twice": loop(I, 0, 128, put(Y, I // 2, value=at(X, I))),
+    "two orders": loop(I, 0, 64, put(Y, I, value=ZERO), put(Y, 63 - I, value=ZERO)),
+    "tiles that may overlap": loop(I, 0, 32, loop(J, 0, 8, put(Y, 2 * I + J, value=at(X, I)))),
+    "an element together": loop(I, 0, 128, put(Y, 0, value=at(X, I), atomic="sum")),
+    "another row of a sum": loop(I, 0, 15, put(Z, I, 0, value=at(Z, I + 1, 0))),
+}
+
+
+@pytest.mark.parametrize("case", SEPARATE.values(), ids=SEPARATE)
+def test_turns_that_are_independent(case: For) -> None:
+    assert stored_separately(case) is not None
+
+
+@pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
+def test_turns_that_may_depend_on_one_another(case: For) -> None:
+    assert stored_separately(case) is None
+
+
+def alone(*body, buffers=(X, Y)) -> Program:
+    """One unit over X and Y."""
+    return Program("t", CPU, (), (), (), tuple(buffers), (Launch("main", (), tuple(body)),), ())
+
+
+def test_turns_follow_one_another() -> None:
+    """As units and values; those of units that have no such turn are left out."""
+    found = list(turns_together(3, np.array([0, 1, 2]), np.array([4, 1, 4]), 2))
+    assert [(list(units), list(values), turns) for units, values, turns in found] == [([0, 2, 0], [0, 2, 2], 2)]
+    assert list(turns_together(3, 5, 5, 1)) == []
+    parts = list(turns_together(1000, 0, 3, 1))
+    assert [turns for _, _, turns in parts] == [1, 1, 1]
+    assert [int(values[0]) for _, values, _ in parts] == [0, 1, 2]
+
+
+def test_independent_turns_are_one_statement() -> None:
+    log: dict[str, Memory] = {}
+    got = interpret(alone(SEPARATE["a copy"]), DATA, log=log)
+    np.testing.assert_array_equal(got["Y"], DATA["X"][::-1])
+    assert len(log["Y"].log or []) == 1
+    interpret(alone(loop(I, 0, 128, put(Y, I // 2, value=ZERO), put(Y, I // 2 + 64, value=ZERO))), DATA, log=log)
+    assert len(log["Y"].log or []) == 256
+
+
+def test_loops_whose_ends_differ_by_unit() -> None:
+    """Each lane sums up a part of its own of the input."""
+    total = buffer("R", "output", "global", "grid", 32)
+    source, own = buffer("X", "input", "global", "grid", 128), buffer("r", "local", "register", "thread", 32)
+    body = Alloc(
+        own,
+        (
+            loop(J, 0, 8, put(own, J, value=ZERO)),
+            loop(I, T, 32, put(own, I, value=at(source, I + T))),
+            put(total, T, value=at(own, 31)),
+        ),
+    )
+    got = interpret(gpu("t", (), (source, total), [(Var("b", 0, 0), 1)], 1, body), DATA)
+    np.testing.assert_array_equal(got["R"], 31 + np.arange(32))
+
+
+def test_traffic_is_that_of_each_turn() -> None:
+    traffic: dict[tuple[str, str], int] = {}
+    interpret(alone(SEPARATE["a copy"]), DATA, traffic=traffic)
+    assert traffic == {("dram", "read"): 512, ("dram", "written"): 512}
+
+
+def test_a_fault_names_the_first_turn_and_others_go_on() -> None:
+    found: list[Fault] = []
+    value = Cast(IndexValue(exprs(I)[0], I64), F32)
+    got = interpret(alone(loop(I, 0, 128, put(Y, I + 3, value=value))), DATA, on_fault=found)
+    assert [f.kind for f in found] == ["out-of-bounds", "never-written"]
+    assert "`Y`[128] is outside shape [128]" in found[0].message
+    np.testing.assert_array_equal(got["Y"][3:], np.arange(125))
+
+
+def test_an_operation_on_several_turns_costs_as_much_as_several() -> None:
+    """How much is checked does not depend on what is executed together."""
+    d = FieldDomain()
+    with d.repeated(3), d.repeated(2):
+        d.apply("add", (d.inputs(F32, (7,)), d.constant(1, F32)), F32)
+    assert d.spent == 6 * 200 + 7
+    d.apply("neg", (d.constant(1, F32),), F32)
+    assert d.spent == 7 * 200 + 8
