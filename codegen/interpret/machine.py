@@ -176,7 +176,7 @@ class _Machine:
     atomics: frozenset[str]
     checks: bool
     flights: dict[str, _Flight] = field(default_factory=dict)
-    stored: IdentityMemo[For, frozenset[str] | None] = field(default_factory=IdentityMemo)
+    stored: IdentityMemo[For, dict[str, bool] | None] = field(default_factory=IdentityMemo)
     locals: dict[str, Memory] = field(default_factory=dict)  # by name, kept between lifetimes: the place is the same
     start: int = 0
     units: int = 0
@@ -275,9 +275,9 @@ class _Machine:
             at = at + step
 
     def apart(self, s: For) -> bool:
-        """TURNS_AT_ONCE: turns are independent, and each unit stores what it alone has."""
+        """TURNS_AT_ONCE: turns are independent, also those of all units that share what is stored."""
         stored = self.stored.of(s, stored_separately)
-        return stored is not None and all(self.memories[name].below == 1 for name in stored)
+        return stored is not None and all(alone or self.memories[name].below == 1 for name, alone in stored.items())
 
     def alloc(self, s: Alloc, frame: Frame) -> None:
         name = s.buffer.name

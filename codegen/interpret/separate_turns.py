@@ -2,11 +2,14 @@
 
 OWN_COORDINATE: of each buffer that is stored in the body, one coordinate of all accesses is the same expression: a multiple of
 the loop's variable, and something that is the same in all turns. So no turn accesses an element that another one stores.
+TELLS_TURN: what differs by unit besides is less than a step of the loop, or a multiple of something greater than all of its
+steps. Then this coordinate alone tells the turn, whatever the unit: this also holds for the turns of all units together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,9 @@ from ..ir.tile_visitors import statements
 _ENTRIES_AT_ONCE = 1024  # entries: units times turns of a loop, that are interpreted as one array [limit]
 
 
-def stored_separately(loop: For) -> frozenset[str] | None:
-    """The buffers that the loop's turns store; None where a turn may depend on another one, or units act together."""
+def stored_separately(loop: For) -> dict[str, bool] | None:
+    """The buffers that the loop's turns store, and whether TELLS_TURN holds for each; None where a turn may depend on another
+    one of its unit, or units act together."""
     values: dict[Var, Expr] = {}
     inner = {loop.var}
     places: dict[str, list[tuple[Expr, ...]]] = {}
@@ -39,14 +43,32 @@ def stored_separately(loop: For) -> frozenset[str] | None:
                 pass
             case _:
                 return None
-    apart = all(any(_is_own(found, loop.var, inner) for found in zip(*places[name], strict=False)) for name in stored)
-    return frozenset(stored) if apart else None
+    apart: dict[str, bool] = {}
+    for name in stored:
+        own = [rest for found in zip(*places[name], strict=False) if (rest := _own(found, loop.var, inner)) is not None]
+        if not own:
+            return None
+        apart[name] = any(_tells_turn(found, loop.var) for found in own)
+    return apart
 
 
-def _is_own(found: tuple[Expr, ...], var: Var, inner: set[Var]) -> bool:
-    """OWN_COORDINATE, of what all accesses have as one coordinate."""
-    step = found[0].coefficient(var)
-    return step != 0 and all(e == found[0] for e in found) and inner.isdisjoint((found[0] - step * var).variables())
+def _own(found: tuple[Expr, ...], var: Var, inner: set[Var]) -> Expr | None:
+    """OWN_COORDINATE: what all accesses have as one coordinate, if it is of that form."""
+    first = found[0]
+    step = first.coefficient(var)
+    one = step != 0 and all(e == first for e in found) and inner.isdisjoint((first - step * var).variables())
+    return first if one else None
+
+
+def _tells_turn(own: Expr, var: Var) -> bool:
+    """TELLS_TURN"""
+    step = abs(own.coefficient(var))
+    others = [(a, c) for a, c in own.terms if a is not var]
+    low, high = Expr(tuple((a, c) for a, c in others if abs(c) < step)).interval
+    far = gcd(*(c for _, c in others if abs(c) >= step))
+    if low is None or high is None or high - low >= step:
+        return False
+    return far == 0 or (var.lo is not None and var.hi is not None and step * (var.hi - var.lo) + high - low < far)
 
 
 def turns_together(units: int, start: Any, stop: Any, step: Any) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:

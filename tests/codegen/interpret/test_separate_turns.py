@@ -10,10 +10,10 @@ from andiron.codegen.interpret.separate_turns import stored_separately, turns_to
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, For, Launch
 from andiron.codegen.verify.field_elements import FieldDomain
-from andiron.dsl.index.expr import Var
+from andiron.dsl.index.expr import Expr, Var, as_expr
 from andiron.dsl.values import Cast, IndexValue
 
-from ...support.tile_programs import CPU, F32, I64, ZERO, T, add, at, buffer, exprs, gpu, let, loop, put, when
+from ...support.tile_programs import CPU, F32, I64, ZERO, B, T, add, at, buffer, exprs, gpu, let, loop, put, when
 
 X = buffer("X", "input", "dram", "socket", 128)
 Y = buffer("Y", "output", "dram", "socket", 128)
@@ -47,6 +47,42 @@ def test_turns_that_are_independent(case: For) -> None:
 @pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
 def test_turns_that_may_depend_on_one_another(case: For) -> None:
     assert stored_separately(case) is None
+
+
+QUAD = Var("q", 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("place", "apart"),
+    [
+        *[(x, True) for x in (as_expr(QUAD), 4 * T + QUAD, T + 32 * QUAD, T + 32 * QUAD + 128 * B, 32 * T + 8 * QUAD + 5)],
+        *[
+            (x, False)
+            for x in (T + QUAD, 3 * T + QUAD, T + 31 * QUAD, T + 32 * QUAD + 127 * B, T + 32 * QUAD + 96 * B, QUAD + B)
+        ],
+    ],
+    ids=str,
+)
+def test_turns_of_all_units(place: Expr, apart: bool) -> None:
+    """What one unit stores in one turn no unit accesses in another one."""
+    assert stored_separately(loop(QUAD, 0, 4, put(Y, place, value=ZERO))) == {"Y": apart}
+
+
+def test_a_unit_may_read_what_another_one_stored_in_the_turn_before() -> None:
+    """Lanes run turn by turn together."""
+    shared = buffer("S", "local", "shared", "block", 128)
+    source, found = buffer("X", "input", "global", "grid", 128), buffer("Y", "output", "global", "grid", 128)
+    body = Alloc(
+        shared,
+        (
+            loop(QUAD, 0, 4, put(shared, 32 * QUAD + T, value=at(source, 32 * QUAD + T))),
+            loop(QUAD, 0, 4, put(shared, T + QUAD, value=add(at(shared, T + QUAD), at(source, 1)))),
+            loop(QUAD, 0, 4, put(found, 4 * T + QUAD, value=at(shared, 4 * T + QUAD))),
+        ),
+    )
+    got = interpret(gpu("t", (), (source, found), [(Var("b", 0, 0), 1)], 1, body), DATA)
+    times = sum((np.arange(128) >= q) & (np.arange(128) < 32 + q) for q in range(4))
+    np.testing.assert_array_equal(got["Y"], DATA["X"] + times)
 
 
 def alone(*body, buffers=(X, Y)) -> Program:
