@@ -264,7 +264,7 @@ def all_reduce(stmt: AllReduce, frame: Frame, memories: dict[str, Memory], site:
         return
     memory, at, values = cells[0]
     wide = domain.cast(values, dtype, dtype.compute)
-    total = wide[members[0]]
+    total = picked(wide, members[0])
     for j in members[1:]:
-        total = domain.apply(_COMBINE[stmt.kind], (total, wide[j]), dtype.compute)
+        total = domain.apply(_COMBINE[stmt.kind], (total, picked(wide, j)), dtype.compute)
     memory.store(site, frame.ids, at, domain.cast(total, dtype.compute, dtype))

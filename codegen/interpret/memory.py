@@ -72,6 +72,7 @@ class Memory:
         self.slices = slices
         self._first = first // below
         self.elements = max(1, -(-units // below)) * self.size
+        self._latest: tuple[Any, Any] = None, None
         self._alone = self.elements == self.size  # one instance: its position is 0 for every unit
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         self._inside = min(self.strides, default=0) >= 0 and last < self.size  # what is within the shape is within the size
@@ -81,6 +82,12 @@ class Memory:
         self.shadow: Shadow | None = None
         self.flying: np.ndarray | None = None  # elements an asynchronous copy is under way to
         self.log: list[tuple[Site, Stmt | None, np.ndarray, np.ndarray]] | None = None  # who stored where, when asked for
+
+    def _begins(self, ids: np.ndarray) -> np.ndarray:
+        """Where each unit's instance begins. One statement after another has the same units, as the same object."""
+        if self._latest[0] is not ids:
+            self._latest = ids, (ids // self.below - self._first) * self.size
+        return self._latest[1]
 
     def fill(self, values: np.ndarray) -> None:
         """The contents of an argument; all of it counts as written."""
@@ -119,7 +126,7 @@ class Memory:
             ids = ids[keep]
             address, *coords = [x[keep] if isinstance(x, np.ndarray) else x for x in (address, *coords)]
         if not self._alone:
-            address = (ids // self.below - self._first) * self.size + address
+            address = self._begins(ids) + address
         elif not isinstance(address, np.ndarray):
             address, one = np.empty(ids.shape, np.int64), address
             address[:] = one

@@ -22,6 +22,7 @@ from .field_arithmetic import NO_NUMBER, P, Q, field_element, is_constant, is_el
 _AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2")  # they have no finite value where their last argument is 0
 _PRODUCTS = ("mul", "div", "scaled")
 _OF_ZERO = {*_AT_ZERO, *_PRODUCTS, "fma"}
+_FEW = 64  # constants: of which looking for the distinct ones would take longer than to compute each [limit]
 _SOME = 2.0  # number: that stands for one that is finite and not known, arbitrary [fact: marker]
 _ABSORBS = {"max": np.inf, "min": -np.inf}
 
@@ -134,7 +135,8 @@ def _set(out: Array, where: np.ndarray, numbers: Any) -> None:
         return
     where = np.broadcast_to(where, out.shape)
     constants = np.broadcast_to(numbers, out.shape)[where]
-    distinct, which = (constants, 0) if len(constants) == 1 else np.unique(constants, return_inverse=True)
+    few = len(constants) <= _FEW
+    distinct, which = (constants, slice(None)) if few else np.unique(constants, return_inverse=True)
     for name, p in (("at", P), ("ex", Q)):
         out[name][where] = np.array([field_element(x, p) for x in distinct.tolist()])[which, None]
     out["num"][where] = constants
