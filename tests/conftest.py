@@ -20,7 +20,9 @@ from andiron.dsl.errors import UserError
 from andiron.dsl.errors.verify import ElementNotCovered, PointNotOnce
 
 from .support.cpp.little_optimised import build_with_little_optimisation
-from .support.rotation import ALL_OPS, LONG, every_second
+from .support.rotation import ALL_OPS, LONG, every_second, fewest
+
+SOME_COMBINATIONS = {"every_second": every_second, "fewest": fewest}  # by the marker of such tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,11 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every second combination of tests that are marked so; `--part K/N`: a part, to which a test belongs by its name alone."""
+    """Some combinations of tests that are marked so; `--part K/N`: a part, to which a test belongs by its name alone."""
     if not (ALL_OPS or LONG):
         tests: dict[str, list[pytest.Item]] = {}
         for x in items:
-            if x.get_closest_marker("every_second"):
+            if any(x.get_closest_marker(name) for name in SOME_COMBINATIONS):
                 tests.setdefault(x.nodeid.partition("[")[0], []).append(x)
         left = {x for found in tests.values() for x, taken in zip(found, taken_of(found), strict=True) if not taken}
         select(config, items, [x not in left for x in items])
@@ -46,7 +48,8 @@ def taken_of(items: list[pytest.Item]) -> list[bool]:
     lists = [m.args[0] for m in items[0].iter_markers("parametrize")]
     names = [[n.strip() for n in x.split(",")] if isinstance(x, str) else list(x) for x in lists]
     given = [x.callspec.params for x in items]  # type: ignore[attr-defined]
-    return every_second([tuple(tuple(id(values[n]) for n in some) for some in names) for values in given])
+    (chosen,) = (taken for name, taken in SOME_COMBINATIONS.items() if items[0].get_closest_marker(name))
+    return chosen([tuple(tuple(id(values[n]) for n in some) for some in names) for values in given])
 
 
 def select(config: pytest.Config, items: list[pytest.Item], selected: list[bool]) -> None:
@@ -76,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     part(config)
     config.addinivalue_line("markers", "every_second: of several lists of parameters, every second combination is run")
     config.addinivalue_line("markers", "wrong_program: a program is wrong on purpose, and refused")
+    config.addinivalue_line("markers", "fewest: of several lists of parameters, as few are run as have every value, or pair")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; processes under test inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("FUZZ", "FUZZ_FROM"):

@@ -61,6 +61,7 @@ LAUNCHES = {"normalised": 3, "projected": 2, "combined": 2, "twice": 2, "beside"
 LARGE = {"H": 16, "Q": 2048, "T": 2048, "D": 64, "E": 1024, "S": 2048}
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["sm_80", "gfx1100"])
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_the_chain_is_one_pass(name: str, device: str) -> None:
@@ -90,6 +91,7 @@ def test_chains() -> None:
     assert {t.name for t in list(chains_of(ops["normalised"]))[1].inputs} == {"n", "k", "v"}
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["sm_80", "cpu:avx2"])
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_completed_lines_mean_the_same(name: str, device: str) -> None:
@@ -106,7 +108,7 @@ ODD = {"H": 2, "Q": 19, "T": 70, "D": 24, "E": 40, "S": 33}
 SIZES = (ODD, dict.fromkeys(ODD, 1), {"H": 1, "Q": 3, "T": 0, "D": 8, "E": 5, "S": 4})
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["emulate:sm_80", "emulate:gfx1100", "cpu:avx2"])
 @pytest.mark.parametrize("name", [*LAUNCHES, "read_elsewhere"])
 def test_results(name: str, device: str) -> None:

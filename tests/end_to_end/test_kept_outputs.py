@@ -148,7 +148,7 @@ SCHEDULES = {"probabilities": "by_hand", "added": "by_hand_too", "layers": "as_b
 NAMES = ("normalised", "probabilities", "added", "gradients", "centred", "summed", "layers", "optimised", "turned", *FED[4:])
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["emulate:sm_80", "emulate:gfx942", "cpu:avx2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_results(name: str, device: str) -> None:

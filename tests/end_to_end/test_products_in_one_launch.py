@@ -93,6 +93,7 @@ def drawn(op, sizes: Mapping[str, int]) -> list[np.ndarray]:
     return [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(t.dtype.numpy) for t in op.inputs]
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("fixed", [False, True], ids=["open", "fixed"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_right(name: str, fixed: bool) -> None:

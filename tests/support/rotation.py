@@ -1,12 +1,14 @@
 """Parts of a product of cases and targets: every case runs, and every target has some of all kinds.
 
-With `FUZZ=N`, each case runs on each target. With that or `ALL_OPS=1`, all combinations run of tests marked `every_second`.
+With `FUZZ=N`, each case runs on each target. With that or `ALL_OPS=1`, all combinations run of tests marked `every_second` or
+`fewest`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations as subsets
 from typing import TypeVar
 
 C = TypeVar("C", bound=Hashable)
@@ -29,3 +31,17 @@ def every_second(combinations: Sequence[tuple[Hashable, ...]]) -> list[bool]:
     numbers: list[dict[Hashable, int]] = [{} for _ in combinations[0]] if combinations else []
     sums = [sum(known.setdefault(v, len(known)) for known, v in zip(numbers, c, strict=True)) for c in combinations]
     return [s % 2 == 0 for s in sums]
+
+
+def fewest(combinations: Sequence[tuple[Hashable, ...]]) -> list[bool]:
+    """Which of the combinations of several lists are taken: as few as have every value, and of three lists or more every pair.
+
+    Taken one after another: the first of those that have most of what is not yet there.
+    """
+    size = 1 if not combinations or len(combinations[0]) < 3 else 2
+    parts = [frozenset(subsets(enumerate(c), size)) for c in combinations]
+    missing, taken = frozenset().union(*parts), [False] * len(parts)
+    while missing:
+        n = max(range(len(parts)), key=lambda n: len(parts[n] & missing))
+        missing, taken[n] = missing - parts[n], True
+    return taken

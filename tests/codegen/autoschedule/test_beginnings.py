@@ -50,7 +50,7 @@ def compiled(name: str, device: str, count: int) -> andiron.Kernel:
     return andiron.compile(f"{OPS[name]}{beginning(name, device, count)}\n", schedule="w", target=f"emulate:{device}")
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("name", OPS)
 def test_it_is_completed(name: str, device: str) -> None:

@@ -66,6 +66,7 @@ LANES = [  # lines, after which lanes get rows
 ]
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize(("device", "unit"), [("sm_80", "warp"), ("gfx942", "wave"), ("gfx1100", "wave")])
 @pytest.mark.parametrize("lines", LANES)
 def test_lanes_get_rows_where_no_nest_has_the_lines(lines: str, device: str, unit: str) -> None:

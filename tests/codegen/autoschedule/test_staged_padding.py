@@ -36,7 +36,7 @@ CASES = [
 SIZED, OPEN = True, False
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize(
     ("target", "dtype", "sized"),
     [

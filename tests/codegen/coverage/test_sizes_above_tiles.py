@@ -84,6 +84,7 @@ def in_later_tiles(program: Program, size: str, role: str, result: str, times: i
     return new
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("role", "times"), [("add", 2), ("add", 0), ("scale", 2), ("scale", 0)])
 def test_a_fault_in_later_tiles_of_what_is_reduced(name: str, role: str, times: int) -> None:

@@ -60,6 +60,7 @@ FEWER_UNITS = {
 }
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("name", FEWER_UNITS)
 @pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
 def test_units_without_a_tile_make_one_that_others_have(device, name):

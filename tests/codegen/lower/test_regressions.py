@@ -152,6 +152,7 @@ OPEN = [(13, 9, 7), (19, 5, 11), (1, 2, 1), (3, 0, 2)]
 FIXED = [(13, 9, 7), (1, 2, 1)]
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("fixed", "tried"), [(False, OPEN), *((True, [s]) for s in FIXED)], ids=["open", *map(str, FIXED)])
 @pytest.mark.parametrize("name", RIGHT)
 def test_right(name, fixed, tried):

@@ -131,6 +131,7 @@ def random_values(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndar
     return x.astype(dtype)
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("name", "device"), rotated(PRODUCTS, ("sm_75", "sm_80", "gfx90a", "gfx942", "gfx1100", "gfx1201")))
 @pytest.mark.parametrize("sizes", [SIZES, dict.fromkeys(SIZES, 1), SIZES | {"K": 0, "C": 0}, SIZES | {"M": 0, "W": 0}])
 def test_products_are_right(name: str, device: str, sizes: dict[str, int]) -> None:

@@ -91,7 +91,7 @@ def broken(body: tuple[Stmt, ...]) -> Iterator[tuple[str, tuple[Stmt, ...]]]:
             yield from ((what, (*before, replace(s, body=b), *after)) for what, b in broken(s.body))
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["cpu:generic", "cpu:avx2", "sm_80", "gfx90a"])
 @pytest.mark.parametrize("op", ["gemm", "top", "softmax", "best"])
 @pytest.mark.parametrize("sizes", [SIZES, {"M": 1, "N": 1, "K": 1}, {"M": 9, "N": 17, "K": 12}], ids=str)

@@ -121,7 +121,7 @@ def test_few_rows_of_open_sizes(op):
         assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (m, n, k)
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", CPUS)
 @pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_f64", "batched_gemm", "linear_gelu"])
 def test_what_is_best_fits(op, device):

@@ -149,7 +149,7 @@ TILES = (
 )
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("tile", range(len(TILES)))
 @pytest.mark.parametrize(("name", "device"), rotated(CASES, ("sm_80", "gfx942", "gfx1100")))
 def test_results(name: str, device: str, tile: int) -> None:

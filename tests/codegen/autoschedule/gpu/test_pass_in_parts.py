@@ -63,6 +63,7 @@ def test_alike_the_pass_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(compiled("attention_f32", "gfx90a", sizes).program.launches) > 2
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "sm_80"])
 @pytest.mark.parametrize("name", ["attention", "attention_f32", "causal_attention"])
 def test_one_query_takes_two_launches_at_most(name: str, device: str) -> None:

@@ -22,7 +22,7 @@ DOMAINS = ["t/4 <= i/4", "t/64 == i/64", "t/8 < i/8", "2*t <= i", "t/16 <= (i + 
 SIZES = [(1, 5, 7, 3), (2, 70, 130, 33), (1, 1, 1, 1), (2, 65, 64, 16), (1, 3, 0, 8)]
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx942", "cpu"])
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_right(domain: str, target: str) -> None:

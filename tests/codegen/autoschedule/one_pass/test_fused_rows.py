@@ -64,6 +64,7 @@ def compiled(name: str, device: str, sizes: dict[str, int]) -> CompiledProgram:
     return compile_program(module, op_of(name, sizes), None, module.device(device))
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("device", ["sm_75", "sm_80", "sm_90a", "sm_100a", "gfx908", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("name", ["grouped_attention", "grouped_attention_f16"])
 def test_one_query_of_each_head_takes_two_launches(name: str, device: str) -> None:

@@ -54,7 +54,7 @@ def test_no_scores_in_memory(target: str) -> None:
     assert len(kernel.variants[0].program.launches) <= 2
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sizes", [(3, 5, 37, 16), (2, 33, 70, 24), (1, 1, 1, 1), (5, 1, 65, 8), (2, 0, 3, 8)])
 def test_right(target: str, sizes: tuple[int, int, int, int]) -> None:
@@ -66,7 +66,7 @@ def test_right(target: str, sizes: tuple[int, int, int, int]) -> None:
         np.testing.assert_allclose(out, attention(q, k, v), atol=4e-3)
 
 
-@pytest.mark.every_second
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sizes", [(2, 3, 17, 37, 16), (1, 2, 40, 40, 8), (3, 1, 1, 1, 4)])
 def test_causal(target: str, sizes: tuple[int, int, int, int, int]) -> None:
@@ -78,6 +78,7 @@ def test_causal(target: str, sizes: tuple[int, int, int, int, int]) -> None:
         np.testing.assert_allclose(out, attention(q, k, v, causal=True), atol=2e-5)
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("sizes", [(4, 3, 5, 16), (17, 2, 9, 8)])
 def test_open_sizes_of_scores_of_two_products(target: str, sizes: tuple[int, int, int, int]) -> None:

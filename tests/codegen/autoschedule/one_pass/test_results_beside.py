@@ -11,6 +11,8 @@ from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.check_results import check
 
+from ....support.rotation import ALL_OPS, LONG, fewest
+
 TEXT = """op f[Q, T, D](q: {x}[Q, D], k: {x}[T, D], v: {x}[T, D]) -> (o: f32[Q, D], w: f32[{at}]):
     s[i, t] = (sum(d) f32(q[i, d]) * f32(k[t, d])) * 0.25
     m[i] = max(t) s[i, t]
@@ -33,17 +35,28 @@ def text_of(name: str, dtype: str) -> str:
 TARGETS = ("emulate:sm_80", "emulate:gfx942", "emulate:gfx1100", "cpu")
 
 
-@pytest.mark.every_second
-@pytest.mark.parametrize(("name", "target"), [(n, x) for n in RESULTS for x in TARGETS if n in OF_SCORES or x in TARGETS[::3]])
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
-@pytest.mark.parametrize("sizes", [{"Q": 64, "T": 128, "D": 64}, {"Q": 1, "T": 600, "D": 64}, {"D": 64}])
-def test_they_are_right(name: str, target: str, dtype: str, sizes: dict[str, int]) -> None:
+SIZES = {"both": {"Q": 64, "T": 128, "D": 64}, "one row": {"Q": 1, "T": 600, "D": 64}, "open": {"D": 64}}
+EVERY = [
+    (n, x, dtype, sizes)
+    for n in RESULTS
+    for x in TARGETS
+    if n in OF_SCORES or x in TARGETS[::3]
+    for dtype in ("f16", "f32")
+    for sizes in SIZES
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "dtype", "known"), [c for c, taken in zip(EVERY, fewest(EVERY), strict=True) if taken or ALL_OPS or LONG]
+)
+def test_they_are_right(name: str, target: str, dtype: str, known: str) -> None:
+    sizes = SIZES[known]
     kernel = andiron.compile(text_of(name, dtype), target=target, sizes=sizes)
     rows, keys = sizes.get("Q", 70), sizes.get("T", 530)
     rng = np.random.default_rng(rows)
     arrays = [rng.standard_normal((n, 64), dtype=np.float32).astype(dtype.replace("f", "float")) for n in (rows, keys, keys)]
-    known = {"Q": rows, "T": keys, "D": 64}
-    shapes = [[known.get(str(e)) or e.constant or 0 for e in t.shape] for t in kernel.op.outputs]
+    every = {"Q": rows, "T": keys, "D": 64}
+    shapes = [[every.get(str(e)) or e.constant or 0 for e in t.shape] for t in kernel.op.outputs]
     out = tuple(np.full(x, 7, np.float32) for x in shapes)
     kernel(*arrays, out=out)
     assert check(kernel.op, arrays, out).ok

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
@@ -74,7 +76,7 @@ op of_f32[H, Q, T, D, R](q: f32[H, Q, D], k: f32[H, T, D], a: f32[H, Q, R], b: f
 NAMES = (*SCORES, "of_keys", "of_f32")
 SMALL = {"H": 2, "Q": 19, "T": 37, "D": 9, "R": 5}
 LARGE = {"H": 16, "Q": 2048, "T": 2048, "D": 128, "R": 64}
-CORES = {"H": 1, "Q": 133, "T": 140, "D": 8, "R": 5}
+CORES = {"H": 1, "Q": 133, "T": 140, "D": 8, "R": 5}  # from which on rows of scores are a pass
 
 
 def op_of(name: str, sizes: dict[str, int]) -> Op:
@@ -96,11 +98,19 @@ def test_one_launch_on_gpus(name: str, device: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), rotated(NAMES, ("cpu:avx512", "cpu:avx2", "cpu:generic")))
 def test_one_pass_on_cores(name: str, device: str) -> None:
-    """Operands of f16 may be converted by launches before it: no scores are in memory."""
+    """Operands of f16 may be converted by launches before it: no scores are in memory.
+
+    The lines that are chosen are interpreted for two of their tiles of rows and of keys, the second of each a part of one.
+    """
     made = compiled(name, device, CORES)
     assert made.schedule.count(" online") == 1
     assert not {"s", "s.sum1", "s.sum2", "x", "y", "z"} & {b.name for b in made.program.buffers if b.kind == "workspace"}
-    right_and_once(made.program, op_of(name, CORES))
+    rows, keys = (int(re.findall(x, made.schedule)[-1]) for x in (r"i: (\d+) -> core", r"t: (\d+) online"))
+    few = CORES | {"Q": rows + 3, "T": keys + 3}
+    assert few["Q"] < CORES["Q"]
+    assert few["T"] < CORES["T"]
+    lines = made.schedule.partition("\n")[2]
+    right_and_once(compiled(name, device, few, f"schedule s for {name}:\n{lines}").program, op_of(name, few))
 
 
 @pytest.mark.parametrize("name", [x for x in NAMES if x != "of_f32"])

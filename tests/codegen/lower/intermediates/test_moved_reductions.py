@@ -80,6 +80,7 @@ def arrays_of(op, sizes: dict[str, int]) -> list[np.ndarray]:
     return [rng.normal(size=tuple(e.evaluate(known) for e in t.shape)).astype(t.dtype.numpy) for t in op.inputs]
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", TARGETS, ids=lambda x: x[0])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_right_at_any_size(name: str, target: tuple[str, str, str]) -> None:

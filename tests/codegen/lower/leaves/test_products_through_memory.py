@@ -55,6 +55,7 @@ def program_of(lines: list[str], rows: str = "i") -> Program:
     return compile_program(module, op, module.schedules["s"], module.device("gfx1100")).program
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("rows", ["i", "g"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_right(name: str, rows: str) -> None:

@@ -231,6 +231,7 @@ GPU_CHUNKS = {
 }
 
 
+@pytest.mark.every_second
 @pytest.mark.parametrize(("bound", "shift"), [("s <= t", 0), ("s < t + 3", 2), ("s <= t - 3", -3)])
 @pytest.mark.parametrize("name", [*CHUNKS, *GPU_CHUNKS])
 def test_scores_are_made_for_each_tile(name: str, bound: str, shift: int) -> None:

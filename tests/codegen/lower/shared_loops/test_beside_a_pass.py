@@ -62,6 +62,7 @@ def arrays(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return x, rng.integers(0, max(1, n), m).astype(np.int32)
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("lines", "device", "launches"), [(CPU, "cpu:avx2", 2), (GPU, "sm_80", 2), (WHOLE, "cpu:avx2", 1)])
 def test_each_element_once(order: str, lines: str, device: str, launches: int) -> None:

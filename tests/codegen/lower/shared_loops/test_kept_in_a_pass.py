@@ -30,6 +30,7 @@ KEPT = "    keep scaled in shared:\n        tile i: 4, d: 4 -> thread\n        c
 PARTS = "    tile t: 64 -> block online by workspace\n"
 
 
+@pytest.mark.fewest
 @pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx942"])
 @pytest.mark.parametrize("parts", ["", PARTS])
 @pytest.mark.parametrize("where", ["ABOVE", "BELOW"])
