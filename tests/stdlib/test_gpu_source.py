@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("first_choices")
 
 DEVICES = {"sm_80": "cuda", "gfx90a": "hip", "sm_90a": "cuda", "gfx1100": "hip"}
 ALL_OPS = bool(os.environ.get("ALL_OPS"))
-CASES = [(name, DEVICES[d], d) for name, d in rotated(OPS if ALL_OPS else [*OPS][::4], [*DEVICES], every=ALL_OPS)]
+CASES = [(name, DEVICES[d], d) for name, d in rotated(OPS if ALL_OPS else [*OPS][::7], [*DEVICES], every=ALL_OPS)]
 
 
 @pytest.mark.parametrize(("name", "dialect", "device"), CASES)

@@ -1,6 +1,6 @@
 """Every op of the library runs natively, with nothing written in its schedule: right at odd sizes, at 1 and at 0.
 
-Every fourth one is built with the flags that users have; with `FUZZ=N` all are.
+Some are built with the flags that users have; with `FUZZ=N` all are.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from ...support.rotation import LONG, rotated
 
 
 # Every fourth op; test_library.py takes all, on other devices.
-@pytest.mark.parametrize(("name", "device"), rotated(OPS, ["cpu:avx2", "sm_80", "gfx90a"])[:: 1 if LONG else 4])
+@pytest.mark.parametrize(("name", "device"), rotated(OPS, ["cpu:avx2", "sm_80", "gfx90a"])[:: 1 if LONG else 7])
 def test_the_library(name: str, device: str) -> None:
     module = library()
     op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
+from andiron.codegen.passes import CompiledProgram
+from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
+from andiron.dsl.module import loads
 from andiron.dsl.op import Op
+from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 
 
@@ -33,6 +38,18 @@ def within_bounds(op: Op, got: Iterable[np.ndarray], inputs: Iterable[np.ndarray
         assert (np.abs(np.asarray(result, float)[some] - value[some]) <= bound[some]).all()
         seen += some.mean() if some.size > 1 else 0
     return seen
+
+
+def right_in_two_tiles(text: str, name: str, device: str, made: CompiledProgram, sizes: Mapping[str, int]) -> None:
+    """The lines that cores have for these sizes, interpreted for two tiles of rows and of keys, the second a part of one."""
+    rows, keys = (int(re.findall(x, made.schedule)[-1]) for x in (r"i: (\d+) -> core", r"t: (\d+) online"))
+    few = {**sizes, "Q": rows + 3, "T": keys + 3}
+    assert few["Q"] < sizes["Q"]
+    assert few["T"] < sizes["T"]
+    lines = made.schedule.partition("\n")[2]
+    module = loads(f"{text}schedule s for {name}:\n{lines}")
+    op = specialise(module.ops[name], {v.name: few[v.name] for v in module.ops[name].dims})
+    right_and_once(compile_program(module, op, module.schedules["s"], module.device(device)).program, op)
 
 
 def right_and_once(program: Program, op: Op) -> None:

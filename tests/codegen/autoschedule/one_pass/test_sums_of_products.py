@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
@@ -22,7 +20,7 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.text.format import format_node
 from andiron.runtime.compile import compile
 
-from ....support.programs.attention_rows import right_and_once, within_bounds
+from ....support.programs.attention_rows import right_and_once, right_in_two_tiles, within_bounds
 from ....support.rotation import rotated
 
 F16 = """
@@ -98,19 +96,11 @@ def test_one_launch_on_gpus(name: str, device: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), rotated(NAMES, ("cpu:avx512", "cpu:avx2", "cpu:generic")))
 def test_one_pass_on_cores(name: str, device: str) -> None:
-    """Operands of f16 may be converted by launches before it: no scores are in memory.
-
-    The lines that are chosen are interpreted for two of their tiles of rows and of keys, the second of each a part of one.
-    """
+    """Operands of f16 may be converted by launches before it: no scores are in memory."""
     made = compiled(name, device, CORES)
     assert made.schedule.count(" online") == 1
     assert not {"s", "s.sum1", "s.sum2", "x", "y", "z"} & {b.name for b in made.program.buffers if b.kind == "workspace"}
-    rows, keys = (int(re.findall(x, made.schedule)[-1]) for x in (r"i: (\d+) -> core", r"t: (\d+) online"))
-    few = CORES | {"Q": rows + 3, "T": keys + 3}
-    assert few["Q"] < CORES["Q"]
-    assert few["T"] < CORES["T"]
-    lines = made.schedule.partition("\n")[2]
-    right_and_once(compiled(name, device, few, f"schedule s for {name}:\n{lines}").program, op_of(name, few))
+    right_in_two_tiles(OPS, name, device, made, CORES)
 
 
 @pytest.mark.parametrize("name", [x for x in NAMES if x != "of_f32"])

@@ -14,10 +14,11 @@ from andiron.dsl.ops.specialise import bind_params
 
 from ....support.random.cases import Case, agree, inputs_of
 from ....support.random.ops import RandomOp, Writer, siblings
+from ....support.rotation import LONG
 
 MEMORIES = {"cpu:avx2": ("l2", "l1", "register"), "sm_80": ("shared", "register"), "gfx942": ("shared", "register")}
 UNITS = {"cpu:avx2": ("core", "lane"), "sm_80": ("block", "thread"), "gfx942": ("block", "thread")}
-BATCH = 8  # ops: of a test
+BATCH = 4  # ops: of a test
 
 
 def written(rng: Random) -> RandomOp:
@@ -63,7 +64,7 @@ def _keep(rng: Random, tensor: str, free: tuple[str, ...], memory: str, shared: 
 
 @pytest.mark.every_second
 @pytest.mark.parametrize("device", UNITS)
-@pytest.mark.parametrize("batch", range(3))
+@pytest.mark.parametrize("batch", range(12 if LONG else 3))
 def test_right(device: str, batch: int) -> None:
     accepted = 0
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
