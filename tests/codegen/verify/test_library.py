@@ -29,7 +29,7 @@ WORK = 10_000_000 if LONG else 200_000
 MANY = 12
 USUAL = ("cpu:avx2", "sm_80", "gfx90a")
 DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
-PAIRS = rotated([*OPS][:: 1 if LONG else 3], DEVICES)
+PAIRS = rotated([*OPS][:: 1 if LONG else 2], DEVICES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

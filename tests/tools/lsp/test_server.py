@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import andiron
 import pytest
@@ -59,6 +59,14 @@ class Editor:
             change = lsp.TextDocumentContentChangeWholeDocument(text)
             document = lsp.VersionedTextDocumentIdentifier(self.version, URI)
             self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
+        return await self.reported()
+
+    async def close(self) -> None:
+        self.reports.clear()
+        self.client.text_document_did_close(lsp.DidCloseTextDocumentParams(self.document))
+        assert await self.reported() == []
+
+    async def reported(self) -> list[lsp.Diagnostic]:
         for _ in range(1200):
             if self.reports:
                 return list(self.reports[-1].diagnostics)
@@ -86,27 +94,50 @@ class Editor:
         return text
 
 
-def session(talk: Callable[[Editor], Awaitable[None]], text: str = TEXT) -> None:
-    async def run() -> None:
-        client = BaseLanguageClient("test", "1")
-        editor = Editor(client)
-        client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: editor.reports.append(params))
+class Server:
+    """One for all tests here: to import what it needs takes longer than most of them. Each test opens the text anew."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.client = BaseLanguageClient("test", "1")
+        self.editor = Editor(self.client)
+        self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: self.editor.reports.append(params))
+
+    def run(self, work: Awaitable[None]) -> None:
+        self.loop.run_until_complete(asyncio.wait_for(work, 240))
+
+    async def start(self) -> None:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        await client.start_io(sys.executable, "-m", "andiron", "lsp", env=environment)
+        await self.client.start_io(sys.executable, "-m", "andiron", "lsp", env=environment)
+        await self.client.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), root_uri="file:///nowhere"))
+        self.client.initialized(lsp.InitializedParams())
+
+    async def session(self, talk: Callable[[Editor], Awaitable[None]], text: str) -> None:
+        self.editor = Editor(self.client)
+        assert await self.editor.type(text) == []
         try:
-            await client.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), root_uri="file:///nowhere"))
-            client.initialized(lsp.InitializedParams())
-            assert await editor.type(text) == []
-            await talk(editor)
+            await talk(self.editor)
         finally:
-            await client.shutdown_async(None)
-            client.exit(None)
-            await client.stop()
+            await self.editor.close()
 
-    asyncio.run(asyncio.wait_for(run(), 240))
+    async def stop(self) -> None:
+        await self.client.shutdown_async(None)
+        self.client.exit(None)
+        await self.client.stop()
 
 
-def test_diagnostics_as_one_types():
+@pytest.fixture(scope="module")
+def session() -> Iterator[Callable[..., None]]:
+    server = Server()
+    server.run(server.start())
+    try:
+        yield lambda talk, text=TEXT: server.run(server.session(talk, text))
+    finally:
+        server.run(server.stop())
+        server.loop.close()
+
+
+def test_diagnostics_as_one_types(session):
     async def talk(editor: Editor) -> None:
         found = await editor.type(TEXT.replace("-> core", "-> cor").replace("move T -> l3", "move T -> l9"))
         assert {d.code for d in found} == {"schedule-unknown-level", "schedule-unknown-memory"}
@@ -127,7 +158,7 @@ def test_diagnostics_as_one_types():
     session(talk)
 
 
-def test_warnings_are_shown_as_warnings():
+def test_warnings_are_shown_as_warnings(session):
     many = TEXT.replace("tile n: 16, m: 6", "tile n: 16, m: 12").replace("compute with fma_f32x8", "compute")
 
     async def talk(editor: Editor) -> None:
@@ -140,7 +171,7 @@ def test_warnings_are_shown_as_warnings():
     session(talk)
 
 
-def test_names():
+def test_names(session):
     async def talk(editor: Editor) -> None:
         place = lambda marked: {"text_document": editor.document, "position": editor.at(marked)}  # noqa: E731
         client = editor.client
@@ -168,7 +199,7 @@ def test_names():
     session(talk)
 
 
-def test_definitions_in_the_library():
+def test_definitions_in_the_library(session):
     async def talk(editor: Editor) -> None:
         await editor.type(TEXT + "\nschedule rows for row_sum:\n    auto\n")
         where = lsp.DefinitionParams(editor.document, editor.at("for row_|sum"))
@@ -178,7 +209,7 @@ def test_definitions_in_the_library():
     session(talk)
 
 
-def test_hover():
+def test_hover(session):
     async def talk(editor: Editor) -> None:
         async def said(marked: str) -> str:
             found = await editor.client.text_document_hover_async(lsp.HoverParams(editor.document, editor.at(marked)))
@@ -197,7 +228,7 @@ def test_hover():
     session(talk)
 
 
-def test_completion():
+def test_completion(session):
     async def talk(editor: Editor) -> None:
         async def words(line: str) -> list[str]:
             text = TEXT.rsplit("    compute", 1)[0] + line
@@ -218,7 +249,7 @@ def test_completion():
     session(talk)
 
 
-def test_formatting():
+def test_formatting(session):
     async def talk(editor: Editor) -> None:
         await editor.type(TEXT.replace("tile m: 72 -> core", "tile   m:72->core"))
         options = lsp.FormattingOptions(tab_size=4, insert_spaces=True)
@@ -233,7 +264,7 @@ def test_formatting():
     session(talk)
 
 
-def test_what_was_filled_in():
+def test_what_was_filled_in(session):
     async def talk(editor: Editor) -> None:
         whole = Positions(editor.text).range(0, len(editor.text))
         hints = await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(editor.document, whole))
@@ -253,7 +284,7 @@ def test_what_was_filled_in():
     session(talk)
 
 
-def test_colours_by_meaning():
+def test_colours_by_meaning(session):
     async def talk(editor: Editor) -> None:
         found = await editor.client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(editor.document))
         from andiron.tools.lsp.server import TOKENS
@@ -303,7 +334,7 @@ schedule cdna for hgemm on gfx90a:
 """
 
 
-def test_what_was_filled_in_for_gpus():
+def test_what_was_filled_in_for_gpus(session):
     async def talk(editor: Editor) -> None:
         whole = lsp.Range(lsp.Position(0, 0), lsp.Position(99, 0))
         hints = await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(editor.document, whole))
