@@ -43,12 +43,23 @@ def within_bounds(op: Op, got: Iterable[np.ndarray], inputs: Iterable[np.ndarray
 def right_in_two_tiles(text: str, name: str, device: str, made: CompiledProgram, sizes: Mapping[str, int]) -> None:
     """The lines that cores have for these sizes, interpreted for two tiles of rows and of keys, the second a part of one."""
     rows, keys = (int(re.findall(x, made.schedule)[-1]) for x in (r"i: (\d+) -> core", r"t: (\d+) online"))
-    few = {**sizes, "Q": rows + 3, "T": keys + 3}
-    assert few["Q"] < sizes["Q"]
-    assert few["T"] < sizes["T"]
+    assert rows + 3 < sizes["Q"]
+    assert keys + 3 < sizes["T"]
+    right_at(text, name, device, made, {**sizes, "Q": rows + 3, "T": keys + 3})
+
+
+def right_in_three_parts(text: str, name: str, device: str, made: CompiledProgram, sizes: Mapping[str, int]) -> None:
+    """The lines that parts of the keys on blocks have for these sizes, interpreted for three parts, the last not whole."""
+    (part,) = map(int, re.findall(r"t: (\d+) -> block online by workspace", made.schedule))
+    assert 2 * part + 5 < sizes["T"]
+    right_at(text, name, device, made, {**sizes, "T": 2 * part + 5})
+
+
+def right_at(text: str, name: str, device: str, made: CompiledProgram, sizes: Mapping[str, int]) -> None:
+    """Lines that were chosen for larger sizes, at these."""
     lines = made.schedule.partition("\n")[2]
     module = loads(f"{text}schedule s for {name}:\n{lines}")
-    op = specialise(module.ops[name], {v.name: few[v.name] for v in module.ops[name].dims})
+    op = specialise(module.ops[name], {v.name: sizes[v.name] for v in module.ops[name].dims})
     right_and_once(compile_program(module, op, module.schedules["s"], module.device(device)).program, op)
 
 

@@ -15,7 +15,7 @@ from andiron.dsl.semantics.reference import reference
 from andiron.dsl.text.print_node import format_node
 from andiron.runtime.compile import compile
 
-from ....support.rotation import rotated
+from ....support.rotation import LONG, rotated
 
 ROWS = "op f[M, N](X: f32[M, N]) -> (P: f32[M, N]):\n    P[r, i] = sum(j where j <= i) X[r, j]\n"
 COLUMNS = "op f[M, N](X: f32[N, M]) -> (P: f32[N, M]):\n    P[i, c] = sum(j where j <= i) X[j, c]\n"
@@ -122,6 +122,9 @@ def test_each_candidate_is_right(name: str, device: str) -> None:
     nests = [r for r in rank_candidates(made.context, made.parts[0][0]) if isinstance(r.nest, CarriedLoop)]
     tried = every_candidate(nests, "P")
     assert len(tried) >= 4
+    if not LONG:  # of candidates that differ in the rows of a block alone, the first and the last
+        alike = [[x for x in tried if x.lines[1:] == lines] for lines in {x.lines[1:]: None for x in tried}]
+        tried = [x for found in alike for x in {id(x): x for x in (found[0], found[-1])}.values()]
     rng = np.random.default_rng(1)
     for candidate in tried:
         text = "\n".join(f"    {row}" for line in candidate.lines for row in format_node(line).splitlines())

@@ -15,7 +15,7 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
-from ....support.programs.attention_rows import right_and_once
+from ....support.programs.attention_rows import right_in_three_parts
 from ....support.rotation import rotated
 
 OPS = "import std.ops.attention\n"
@@ -108,7 +108,7 @@ def test_parts_are_combined_in_one_launch() -> None:
 def test_each_element_once(name: str, device: str) -> None:
     made = compiled(name, device, SMALL[name])
     assert len(made.program.launches) == 2 or device == "gfx942"
-    right_and_once(made.program, specialise(loads(OPS).ops[name], SMALL[name]))
+    right_in_three_parts(OPS, name, device, made, SMALL[name])
 
 
 @pytest.mark.parametrize("part", [32, 64, 512])

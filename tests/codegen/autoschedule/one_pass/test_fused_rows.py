@@ -15,7 +15,7 @@ from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.compile import compile
 
-from ....support.programs.attention_rows import right_and_once
+from ....support.programs.attention_rows import right_in_three_parts
 from ....support.rotation import rotated
 
 SOFTMAX = """
@@ -125,7 +125,7 @@ def test_each_element_once(name: str, device: str) -> None:
     made = compiled(name, device, SMALL[name])
     assert "tile h: 1, gi: " in made.schedule or "tile hi: " in made.schedule
     assert {b.name for b in made.program.buffers if b.kind == "workspace"} <= {"m_parts", "l_parts", "o_sum1_parts"}
-    right_and_once(made.program, op_of(name, SMALL[name]))
+    right_in_three_parts(OPS, name, device, made, SMALL[name])
 
 
 def softmax_product(q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray) -> np.ndarray:
