@@ -129,7 +129,7 @@ assert refused == [0, 60] * 3, refused
 
 
 def test_threads_that_still_call_when_the_interpreter_ends():
-    for repeat in range(4):
+    for repeat in range(2):
         run(
             KERNEL
             + f"""

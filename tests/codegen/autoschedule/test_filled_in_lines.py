@@ -155,7 +155,7 @@ def changed(rng: Random, line: syntax.Line) -> syntax.Line:
     return line
 
 
-@pytest.mark.parametrize("batch", range(8 if LONG else 4))
+@pytest.mark.parametrize("batch", range(8 if LONG else 3))
 def test_no_error_is_about_a_line_that_was_filled_in(batch):
     for seed in range(6 * batch, 6 * batch + 6):
         rng = Random(seed)

@@ -87,11 +87,11 @@ def needs(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_each_beginning_of_the_pass_is_completed(case: str) -> None:
-    """Of every third length; with `FUZZ=N` of all."""
+    """Of every fifth length; with `FUZZ=N` of all."""
     needs(case)
     every = lines_of(case)
     first = next(n for n, x in enumerate(every) if "keep" in x) + 1  # with fewer lines they may be those of a launch apart
-    for count in range(first, len(every), 1 if LONG else 3):
+    for count in range(first, len(every), 1 if LONG else 5):
         made = program_of(case, "".join(every[:count]))
         assert is_one_launch(made), f"{count} lines of\n{''.join(every)}"
         assert made.schedule.partition("\n")[2].startswith("".join(every[:count]))

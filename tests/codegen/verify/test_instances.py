@@ -221,7 +221,7 @@ def test_what_is_broken_is_refused(name: str) -> None:
     assert right(op, program, sizes, 0)
     every = list(breaks(program))
     found, hidden = Counter(), 0
-    for how, other in Random(name).sample(every, min(len(every), 60 if LONG else 35)):
+    for how, other in Random(name).sample(every, min(len(every), 60 if LONG else 25)):
         kind, fine = verified(op, other, sizes), all(right(op, other, sizes, n) for n in range(2))
         assert kind or fine, f"{how} is not seen\n{other}"
         found[kind] += not fine
