@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, product
 
@@ -53,6 +54,9 @@ def test_the_fewest_that_are_left(lengths: tuple[int, ...]) -> None:
     assert not any(has_all([c for c in found if c != x], lengths) for x in found)
     *_, second, longest = sorted(lengths)
     assert len(found) == longest if len(lengths) == 2 else len(found) <= 1.5 * longest * second
+    if len(lengths) == 2:
+        often = Counter(c[lengths.index(second)] for c in found)
+        assert max(often.values()) - min(often.values()) <= 1
 
 
 @pytest.mark.parametrize("some", [every_second, fewest])

@@ -7,6 +7,7 @@ With `FUZZ=N`, each case runs on each target. With that or `ALL_OPS=1`, all comb
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations as subsets
 from typing import TypeVar
@@ -36,12 +37,14 @@ def every_second(combinations: Sequence[tuple[Hashable, ...]]) -> list[bool]:
 def fewest(combinations: Sequence[tuple[Hashable, ...]]) -> list[bool]:
     """Which of the combinations of several lists are taken: as few as have every value, and of three lists or more every pair.
 
-    Taken one after another: the first of those that have most of what is not yet there.
+    Taken one after another: the one that has most of what is not yet there, of several the one whose values are taken least, so
+    that values of a short list meet equally many of a long one. Not for tests that are skipped where a machine lacks a value.
     """
     size = 1 if not combinations or len(combinations[0]) < 3 else 2
     parts = [frozenset(subsets(enumerate(c), size)) for c in combinations]
-    missing, taken = frozenset().union(*parts), [False] * len(parts)
+    missing, taken, often = frozenset().union(*parts), [False] * len(parts), Counter[tuple[int, Hashable]]()
     while missing:
-        n = max(range(len(parts)), key=lambda n: len(parts[n] & missing))
+        n = max(range(len(parts)), key=lambda n: (len(parts[n] & missing), -sum(often[v] for v in enumerate(combinations[n]))))
         missing, taken[n] = missing - parts[n], True
+        often.update(enumerate(combinations[n]))
     return taken

@@ -46,7 +46,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.fewest
+@pytest.mark.every_second
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 @pytest.mark.parametrize(("op", "params", "sizes"), CASES)
 def test_right(op, params, sizes, target):

@@ -109,7 +109,6 @@ def test_scalar_and_vector_have_the_same_bits(compiler, dtype, machine):
 ALL = "f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()  # noqa: SIM905
 
 
-@pytest.mark.fewest
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("machine", "width"), [("avx2", 8), ("baseline", 4), ("avx512", 16)])
 @pytest.mark.parametrize("source", ALL)
