@@ -7,7 +7,6 @@ contributions.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Protocol
 
@@ -47,10 +46,6 @@ class Domain(Protocol):
 
     def visit(self, count: int) -> None:
         """Called before so many values are stored, or so many units do something. A domain that allows only some raises."""
-        ...
-
-    def repeated(self, times: int) -> AbstractContextManager:
-        """Within it, an operation stands for so many, of turns of a loop. A domain that counts operations counts them."""
         ...
 
     def storage(self, dtype: DType) -> np.dtype:
@@ -93,9 +88,6 @@ class Numbers:
 
     def visit(self, count: int) -> None:
         """Any number."""
-
-    def repeated(self, times: int) -> AbstractContextManager:
-        return nullcontext()
 
     def storage(self, dtype: DType) -> np.dtype:
         return dtype.numpy

@@ -252,12 +252,11 @@ class _Machine:
             self.site.report("malformed", f"step {s.step} of {s.var.name} is not positive")
             return
         if self.apart(s):
-            for units, values, turns in turns_together(len(frame.ids), start, stop, step):
+            for units, values in turns_together(len(frame.ids), start, stop, step):
                 self.site.domain.visit(len(units))
                 inner = frame.sub(units)
                 self.bind(inner.env, s.var, values)
-                with self.site.domain.repeated(turns):
-                    self.statements(s.body, inner)
+                self.statements(s.body, inner)
             return
         if not any(isinstance(x, np.ndarray) for x in (start, stop, step)):
             for i in range(start, stop, step):

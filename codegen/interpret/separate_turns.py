@@ -71,9 +71,9 @@ def _tells_turn(own: Expr, var: Var) -> bool:
     return far == 0 or (var.lo is not None and var.hi is not None and step * (var.hi - var.lo) + high - low < far)
 
 
-def turns_together(units: int, start: Any, stop: Any, step: Any) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+def turns_together(units: int, start: Any, stop: Any, step: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The turns of a loop, some at a time, in their order: for each unit and turn the unit's place in the frame and the value
-    of the loop's variable; and how many turns.
+    of the loop's variable.
 
     units   in the frame        start, stop, step   of the loop: integers, or one for each unit
     """
@@ -83,4 +83,4 @@ def turns_together(units: int, start: Any, stop: Any, step: Any) -> Iterator[tup
         some = np.arange(first, min(first + most, turns))
         at = np.broadcast_to(start + step * some[:, None], (len(some), units))
         active = at < stop
-        yield np.nonzero(active)[1], at[active], len(some)
+        yield np.nonzero(active)[1], at[active]

@@ -31,8 +31,7 @@ CHOSEN   A choice by data, as in argmax, compares numbers that accompany the fie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
 from typing import Any
@@ -112,20 +111,12 @@ class FieldDomain:
         self.chooses, self.powers = chooses, powers
         self.work = work
         self.spent = 0
-        self._operations = 1
         self.strict = strict
 
     def visit(self, count: int) -> None:
         """See `interpret.domain`. Raises ValueBudgetExceeded before anything is made."""
         if self.strict:
             self.spend(count)
-
-    @contextmanager
-    def repeated(self, times: int) -> Iterator[None]:
-        """See `interpret.domain`: how much is checked does not depend on how it is executed."""
-        self._operations *= times
-        yield
-        self._operations //= times
 
     def spend(self, values: int) -> None:
         """Raises ValueBudgetExceeded before they are computed."""
@@ -169,14 +160,14 @@ class FieldDomain:
 
     def cast(self, x: Array, src: DType, dst: DType) -> Array:
         x = np.asarray(x)
-        self.spend(x.size + _CALL * self._operations)
+        self.spend(x.size + _CALL)
         if src == dst or (dst.kind == "float") or (src.kind != "float" and dst.kind != "bool") or src.kind == dst.kind:
             return x
         return self._function("nonzero" if dst.kind == "bool" else "integer", (x,), np.trunc(x["num"]))
 
     def apply(self, fn: str, args: tuple[Array, ...], dtype: DType) -> Array:
         args = tuple(np.asarray(a) for a in args)
-        self.spend(max(a.size for a in args) + _CALL * self._operations)
+        self.spend(max(a.size for a in args) + _CALL)
         if fn == "where":
             return self._where(*args)
         if fn == "fma" and may_be_special(fn, args):  # an infinity may be the product, or what is added

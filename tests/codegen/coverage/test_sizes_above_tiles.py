@@ -105,9 +105,11 @@ def test_a_fault_in_later_tiles_of_what_is_not(name: str, size: str, role: str, 
 def test_attention_in_one_pass_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     op, program = lowered("attention")
     said = check_contributions(program, op, None)
-    assert "counted at H=1, Q=1, T=1, D=1" in said
+    assert "counted at H=3, Q=5, T=7, D=2" in said
     assert "and at H=1, Q=1, T=17, D=1" in said
     assert "and at H=1, Q=5, T=1, D=1" in said
+    monkeypatch.setattr(module, "VALUES", 1 << 16)
+    assert "counted at H=1, Q=1, T=1, D=1" in check_contributions(program, op, None)
     monkeypatch.setattr(module, "VALUES_SIZE_BY_SIZE", 1 << 10)
     said = check_contributions(program, op, None)
     assert "not decided: there is no proof, and there are too many points to count at H=3, Q=5, T=7, D=2" in said
