@@ -3,6 +3,7 @@
 OWNER_WRITES   initialisation, body and write-back visit registers by the same tiles and the same fragment.
 INHERITED      what no instruction computes lies as what it reads: `p = exp(s - m)` as the instruction laid out `s`, and the
                accumulator of `max(t) s` as `s` without `t`.
+OF_ITS_BLOCK   an operand lies as the instruction reads it that computes its reader, also where another one below could read it.
 ORIENTED       an instruction may compute a product or its transposed. What a block computes in registers, and the product that
                reads it, are computed so that the one's result is the other's operand as it lies, where one way is so; of
                such ways one in which the rows of both results lie alike.
@@ -43,11 +44,21 @@ def owner_tree(
     The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`, of
     one of the `readers`, whose indices may be others in a block, or of another computation of the launch.
     """
-    inherited = None
-    if operand_of is None and (found := fragment_below(low, node, computation)) is not None:
-        inherited = projected(found, frozenset(computation.indices))
-    users = (*readers, *low.computations) if operand_of else (computation,)
-    return _owner_tree(low, node, users, operand_of, inherited)
+    if operand_of is None:
+        found = fragment_below(low, node, computation)
+        inherited = projected(found, frozenset(computation.indices)) if found is not None else None
+        return _owner_tree(low, node, (computation,), None, inherited)
+    users = (*readers, *low.computations)
+    leaf = _leaf_of_block(node, users, operand_of)
+    fragment = _fragment(low, leaf, users, operand_of) if leaf is not None else None
+    return _owner_tree(low, node, users if fragment is None else (), operand_of, fragment)
+
+
+def _leaf_of_block(node: Node, users: tuple[Computation, ...], operand: str) -> Leaf | None:
+    """OF_ITS_BLOCK: the leaf of the block of a line below that makes what reads the operand."""
+    made = {t for w in users if operand in w.reads for t in w.targets}
+    blocks = (x.block for x in node.path() if isinstance(x, Keep) and x.block is not None and not made.isdisjoint(x.names))
+    return next((b.leaf for b in blocks if isinstance(b.leaf, Leaf)), None)
 
 
 def _owner_tree(
