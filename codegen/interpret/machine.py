@@ -33,7 +33,7 @@ from .faults import Fault, Reports
 from .frame import Frame, UnitTree, UnitVariables, units_at_once
 from .memory import Memory, Site
 from .race_shadow import Clock, Shadow
-from .separate_turns import stored_separately, turns_together
+from .separate_turns import same_turn, stored_separately, turns_together
 from .value import evaluate
 
 __all__ = ["Fault", "interpret"]
@@ -251,7 +251,7 @@ class _Machine:
             self.site.enter(s)
             self.site.report("malformed", f"step {s.step} of {s.var.name} is not positive")
             return
-        if self.apart(s):
+        if self.apart(s, start, step):
             for units, values in turns_together(len(frame.ids), start, stop, step):
                 self.site.domain.visit(len(units))
                 inner = frame.sub(units)
@@ -273,10 +273,13 @@ class _Machine:
             self.statements(s.body, inner)
             at = at + step
 
-    def apart(self, s: For) -> bool:
+    def apart(self, s: For, start: Any, step: Any) -> bool:
         """TURNS_AT_ONCE: turns are independent, also those of all units that share what is stored."""
         stored = self.stored.of(s, stored_separately)
-        return stored is not None and all(alone or self.memories[name].below == 1 for name, alone in stored.items())
+        if stored is None:
+            return False
+        shared = [tells for name, tells in stored.items() if self.memories[name].below > 1]
+        return all(shared) and (not shared or same_turn(start, step))
 
     def alloc(self, s: Alloc, frame: Frame) -> None:
         name = s.buffer.name

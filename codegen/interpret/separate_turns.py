@@ -3,7 +3,9 @@
 OWN_COORDINATE: of each buffer that is stored in the body, one coordinate of all accesses is the same expression: a multiple of
 the loop's variable, and something that is the same in all turns. So no turn accesses an element that another one stores.
 TELLS_TURN: what differs by unit besides is less than a step of the loop, or a multiple of something greater than all of its
-steps. Then this coordinate alone tells the turn, whatever the unit: this also holds for the turns of all units together.
+steps. Then this coordinate alone tells the value of the variable, whatever the unit.
+SAME_TURN: units that have the same value of the variable have it in the same turn. With TELLS_TURN, the turns of all units
+together have nothing to do with one another.
 """
 
 from __future__ import annotations
@@ -69,6 +71,12 @@ def _tells_turn(own: Expr, var: Var) -> bool:
     if low is None or high is None or high - low >= step:
         return False
     return far == 0 or (var.lo is not None and var.hi is not None and step * (var.hi - var.lo) + high - low < far)
+
+
+def same_turn(start: Any, step: Any) -> bool:
+    """SAME_TURN, of a loop's start and step: integers, or one for each unit."""
+    first = np.unique(start)
+    return np.ndim(step) == 0 and len(np.unique(first % step)) == len(first)
 
 
 def turns_together(units: int, start: Any, stop: Any, step: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -268,7 +268,7 @@ def _kept_and_moved(low: Lowering, focus: Focus, keep: Keep, first: Computation,
         ctx.buffers.append(buffer)
         inner = focus.with_view(held, view)
         made = low.lower(inner, keep.below)
-    block = renamed(write_back_block(ctx, keep), {last.name}, held)
+    block = renamed(write_back_block(ctx, keep, {last.name}), {last.name}, held)
     with lines_about(low, keep, (last,)):
         stored = low.lower(replace(inner, computations=(last,)), block)
     buffer = buffer or register_buffer(ctx, view.buffer, ctx.dtypes[held], memory, keep.span)

@@ -10,6 +10,7 @@ LEFT_OPEN        if the block names the memory of results, but not the units tha
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ....dsl import syntax
@@ -50,8 +51,9 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: Node, keep: K
     results = [_result(low, w, o, keep) for o in w.outputs]
     if keep is None or keep.block is None or any(x.using for x in results):
         return [s for x in results for s in low.lower(replace(focus, computations=(x,)), owner)]
+    block = write_back_block(low.ctx, keep, {w.result, *(x.name for x in results)})
     with lines_about(low, keep, results):
-        return [s for x in results for s in _by_block(low, focus, x, w, write_back_block(low.ctx, keep))]
+        return [s for x in results for s in _by_block(low, focus, x, w, block)]
 
 
 def _result(low: Lowering, w: Computation, o: Output, keep: Keep | None) -> Computation:
@@ -112,14 +114,15 @@ def renamed(node: Node, names: set[str], to: str) -> Node:
 # ---------------------------------------------------------------- what a block leaves open
 
 
-def write_back_block(ctx: LoweringContext, keep: Keep) -> Node:
-    """The block, with a leaf for what it leaves open (LEFT_OPEN)."""
+def write_back_block(ctx: LoweringContext, keep: Keep, stored: Collection[str]) -> Node:
+    """The block, with a leaf for what it leaves open (LEFT_OPEN). `stored`: the names of what it moves on its way."""
     block = keep.block
     assert block is not None
     nodes = list(block.path())
     has_leaf = isinstance(block.leaf, Leaf) and not block.leaf.is_implied
     distributed = has_leaf or any(isinstance(x, Tile) and x.level is not None for x in nodes)
-    hops = [x.memory or ctx.device.memories[-1].name for x in nodes if isinstance(x, Move)]
+    moves = (x for x in nodes if isinstance(x, Move) and x.tensor in stored)
+    hops = [x.memory or ctx.device.memories[-1].name for x in moves]
     return block if distributed or not hops or ctx.register(hops[-1]) else with_leaf(block, ShareOut(keep=keep))
 
 

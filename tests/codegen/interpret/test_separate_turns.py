@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.interpret.memory import Memory
-from andiron.codegen.interpret.separate_turns import stored_separately, turns_together
+from andiron.codegen.interpret.separate_turns import same_turn, stored_separately, turns_together
+from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, For, Launch
+from andiron.codegen.verify import check_once
 from andiron.dsl.index.expr import Expr, Var, as_expr
+from andiron.dsl.module import loads, std_device
 from andiron.dsl.values import Cast, IndexValue
 
 from ...support.tile_programs import CPU, F32, I64, ZERO, B, T, add, at, buffer, exprs, gpu, let, loop, put, when
@@ -136,3 +141,46 @@ def test_a_fault_names_the_first_turn_and_others_go_on() -> None:
     assert [f.kind for f in found] == ["out-of-bounds", "never-written"]
     assert "`Y`[128] is outside shape [128]" in found[0].message
     np.testing.assert_array_equal(got["Y"][3:], np.arange(125))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "same"),
+    [
+        (0, 2, True),
+        (np.array([0, 1, 0]), 2, True),
+        (np.array([0, 2]), 2, False),
+        (np.array([3, 3]), 1, True),
+        (0, np.array([1, 2]), False),
+    ],
+)
+def test_units_that_reach_a_value_in_the_same_turn(start: Any, step: Any, same: bool) -> None:
+    assert same_turn(start, step) == same
+
+
+def test_a_unit_that_reads_what_another_one_stores_a_turn_later() -> None:
+    """Both have the same value of the variable there, in turns of their own."""
+    op = loads("op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n").ops["total"]
+    program = parse(
+        """program total(M, N) on sm_80
+finite grid: grids
+input X: f32[M, N] in global of grid strides (N, 1) size M*N
+output Y: f32[M] in global of grid strides (1) size M
+workspace s: f32[M] in global of grid strides (1) size M
+
+launch main over block block < 1, warp warp < 1, thread thread < 2:
+    for m in thread .. M:
+        if thread < 1:
+            s[m] = 0.0
+            for n in 0 .. N:
+                s[m] = s[m] + X[m, n]
+        if thread >= 1:
+            Y[m] = s[m]
+        if m <= 0:
+            Y[m] = s[m]
+""",
+        std_device,
+    )
+    with pytest.raises(Fault, match=r"uninitialised: `s`\[1\]"):
+        check_once(program, op, {"M": 4, "N": 3})
+    with pytest.raises(Fault, match=r"not-once: Y\[1\]"):
+        check_once(program, op, {"M": 4, "N": 3}, checks=False)

@@ -8,7 +8,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import If
 from andiron.codegen.ir.tile_visitors import buffers_used, statements
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import HeldTwice
+from andiron.dsl.errors.schedule import HeldTwice, NotRead
 from andiron.dsl.index.expr import as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.source import Source
@@ -156,3 +156,21 @@ def test_a_result_that_goes_back_to_registers_is_not_read_beyond_the_edge(device
     program = program_of(ROWS, lines, device)
     for m in (1, 6, 8):
         agrees(ROWS, program, {"M": m, "K": 3})
+
+
+def test_a_copy_of_an_operand_in_the_block_of_a_result_is_no_hop_of_it():
+    """Its memory is not where results are stored from, so nothing is shared out."""
+    text = """op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):
+    g[m, n] = sum(k) A[m, k] * B[k, n]
+    Y[m, n] = relu(g[m, n])
+schedule s for f:
+    tile n: 8, m: 2 -> core
+    keep Y in l2:
+        keep Y in register
+        move A -> l1
+    compute
+"""
+    module = loads(text)
+    with pytest.raises(NotRead, match="nothing in focus reads `A`") as raised:
+        compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2"))
+    assert "the block of `keep Y` is about `Y` alone" in (raised.value.help or "")
