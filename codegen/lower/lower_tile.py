@@ -86,7 +86,9 @@ def lower_tile(low: Lowering, focus: Focus, tile: Tile) -> list[Stmt]:
 def _with_rims_of_one_loop(
     low: Lowering, focus: Focus, tile: Tile, together: Callable[[Computation, Computation], bool]
 ) -> Focus:
-    """The focus `with_rims`, where each tensor that has one, and all its readers, share the loops of the tile."""
+    """The focus `with_rims`, where each tensor that has one, and all its readers, share the loops of the tile.
+
+    Raises CannotMeet where a rim is made of what units store in an earlier nest that those of the tile cannot wait for."""
     rims = with_rims(low, focus, tile)
     if rims is focus:
         return focus
@@ -95,6 +97,8 @@ def _with_rims_of_one_loop(
         here = {w, *(x for x in rims.computations if not x.reads.isdisjoint(w.targets))} if has_rim(w) else {w}
         if not any(here.issubset(g) for g in groups):
             return focus
+    names = {w.name for w in rims.computations}
+    stored_by_others(low, rims, [tuple(v for v in low.computations if v.name not in names), rims.computations], tile)
     return rims
 
 

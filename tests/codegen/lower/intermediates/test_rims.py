@@ -11,6 +11,7 @@ from andiron.codegen.ir.tile_ir import Alloc
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.check_results import check
@@ -288,3 +289,29 @@ def test_reads_whose_distance_grows() -> None:
         assert caught.value.help == "give `A` a launch of its own: `keep A in global:` with `auto` below it"
     other = "    keep A in global:\n        auto\n"
     assert len(lowered(f"{op}schedule s for f on sm_80:\n{other}{tile}{rest}", "sm_80").launches) == 2
+
+
+EARLIER = """op f[M, K, H, N](X: f32[M, K], W: f32[K, H], U: f32[H, N]) -> (Y: f32[M, N]):
+    a[m, h] = sum(k) X[m, k] * W[k, h]
+    b[m, n] = sum(h) a[m, h] * U[h, n]
+    g[m] = sum(h) a[m, h] * a[m, h]
+    Y[m, n] = b[m, n] + g[m + 1 else 0]
+"""
+
+
+@pytest.mark.parametrize("above", ["    tile k: 2\n", ""])
+def test_a_rim_of_what_an_earlier_nest_stores(above: str) -> None:
+    """Blocks do not wait for each other, whose tiles of `a` the rim of `g` needs; cores do."""
+    bounds = "M <= 16, K <= 16, H <= 16, N <= 16"
+    lines = above + "    tile m: 2 -> {}\n    keep g in {}:\n        tile m: 1 -> {}\n    keep a in register\n"
+    text = f"{EARLIER}schedule s for f on sm_80 where {bounds}:\n{lines.format('block', 'shared', 'thread')}"
+    with pytest.raises(CannotMeet, match="`g` needs what every block makes of `a`"):
+        lowered(text, "sm_80")
+    module = loads(f"{EARLIER}schedule s for f where {bounds}:\n{lines.format('core', 'l1', 'lane')}")
+    op, kernel = bind_params(module.ops["f"]), compile(module, "f", "s", "cpu")
+    rng = np.random.default_rng(2)
+    for m, k, h, n in ((7, 5, 6, 4), (1, 1, 1, 1), (3, 0, 2, 5), (16, 16, 16, 16)):
+        arrays = [rng.normal(size=s).astype(np.float32) for s in ((m, k), (k, h), (h, n))]
+        out = poisoned((m, n), np.dtype(np.float32))
+        kernel(*arrays, out=out)
+        assert check(op, arrays, [out]).ok
