@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.lower.reductions import split_reduction
 from andiron.codegen.lower.schedule_trace import show_trace
-from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.verify import PointNotOnce
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 from andiron.dsl.semantics.reference import reference
@@ -107,15 +107,14 @@ def test_two_launches() -> None:
     assert {b.name for b in program.buffers if b.kind == "workspace"} == {"m_parts", "l_parts", "o_sum1_parts"}
 
 
+@pytest.mark.wrong_program
 def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def uncorrected(ctx, chain, plain, later):
         return (*plain.values(), *later)
 
-    text = text_of(CPU["parts"])
     monkeypatch.setattr(split_reduction, "combined_chain", uncorrected)
-    program = program_of(text, "cpu:avx2").program
-    with pytest.raises(Fault):
-        check_once(program, loads(text).ops["f"], {"M": 2, "N": 19, "D": 2}, {"core": 1})
+    with pytest.raises(PointNotOnce):
+        program_of(text_of(CPU["parts"]), "cpu:avx2")
 
 
 def test_explain_shows_both_corrections() -> None:
