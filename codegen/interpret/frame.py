@@ -2,8 +2,8 @@
 
 All innermost units of a launch have one linear number, the outermost level slowest. A frame has the numbers of the active
 ones, ascending, and an environment with one value for all (an int) or one for each unit (an array). Divergence is a smaller
-frame: it lacks the units that do not take part, so nothing is evaluated for them. Where turns of a loop are executed together,
-a frame has a unit once for each turn.
+frame: it lacks the units that do not take part, so nothing is evaluated for them. Where iterations of a loop are executed
+together, a frame has a unit once for each iteration.
 
 OPEN_IN_CHUNKS: units of an outermost level that cannot synchronise are executed some at a time, to bound memory.
 """

@@ -6,7 +6,8 @@ A launch is executed statement by statement for all of its units at once, with o
 (an `If`, a `For` whose bounds differ, a `Masked` value) each side is executed for its units. That is one legal order of
 execution, so a result alone would prove little: the checks find results that depend on the order.
 
-TURNS_AT_ONCE: independent turns of a loop are executed together, with one entry for each unit and turn (`separate_turns`).
+ITERATIONS_AT_ONCE: independent iterations of a loop are executed together, with one entry for each unit and iteration
+(`separate_iterations`).
 AT_ONCE: a launch is complete before the next one starts; it orders everything.
 VISIBLE_AT_WAIT: a unit may use the results of an asynchronous instruction after it has waited for it, others after a barrier.
 """
@@ -33,7 +34,7 @@ from .faults import Fault, Reports
 from .frame import Frame, UnitTree, UnitVariables, units_at_once
 from .memory import Memory, Site
 from .race_shadow import Clock, Shadow
-from .separate_turns import same_turn, stored_separately, turns_together
+from .separate_iterations import iterations_together, same_iteration, stored_separately
 from .value import evaluate
 
 __all__ = ["Fault", "interpret"]
@@ -252,7 +253,7 @@ class _Machine:
             self.site.report("malformed", f"step {s.step} of {s.var.name} is not positive")
             return
         if self.apart(s, start, step):
-            for units, values in turns_together(len(frame.ids), start, stop, step):
+            for units, values in iterations_together(len(frame.ids), start, stop, step):
                 self.site.domain.visit(len(units))
                 inner = frame.sub(units)
                 self.bind(inner.env, s.var, values)
@@ -274,12 +275,12 @@ class _Machine:
             at = at + step
 
     def apart(self, s: For, start: Any, step: Any) -> bool:
-        """TURNS_AT_ONCE: turns are independent, also those of all units that share what is stored."""
+        """ITERATIONS_AT_ONCE: iterations are independent, also those of all units that share what is stored."""
         stored = self.stored.of(s, stored_separately)
         if stored is None:
             return False
         shared = [tells for name, tells in stored.items() if self.memories[name].below > 1]
-        return all(shared) and (not shared or same_turn(start, step))
+        return all(shared) and (not shared or same_iteration(start, step))
 
     def alloc(self, s: Alloc, frame: Frame) -> None:
         name = s.buffer.name

@@ -1,4 +1,4 @@
-"""Independent turns of a loop are executed together: which ones they are, and that nothing else differs."""
+"""Independent iterations of a loop are executed together: which ones they are, and that nothing else differs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.interpret.memory import Memory
-from andiron.codegen.interpret.separate_turns import same_turn, stored_separately, turns_together
+from andiron.codegen.interpret.separate_iterations import iterations_together, same_iteration, stored_separately
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, For, Launch
@@ -44,12 +44,12 @@ DEPENDENT = {
 
 
 @pytest.mark.parametrize("case", SEPARATE.values(), ids=SEPARATE)
-def test_turns_that_are_independent(case: For) -> None:
+def test_iterations_that_are_independent(case: For) -> None:
     assert stored_separately(case) is not None
 
 
 @pytest.mark.parametrize("case", DEPENDENT.values(), ids=DEPENDENT)
-def test_turns_that_may_depend_on_one_another(case: For) -> None:
+def test_iterations_that_may_depend_on_one_another(case: For) -> None:
     assert stored_separately(case) is None
 
 
@@ -67,13 +67,13 @@ QUAD = Var("q", 0, 3)
     ],
     ids=str,
 )
-def test_turns_of_all_units(place: Expr, apart: bool) -> None:
-    """What one unit stores in one turn no unit accesses in another one."""
+def test_iterations_of_all_units(place: Expr, apart: bool) -> None:
+    """What one unit stores in one iteration no unit accesses in another one."""
     assert stored_separately(loop(QUAD, 0, 4, put(Y, place, value=ZERO))) == {"Y": apart}
 
 
-def test_a_unit_may_read_what_another_one_stored_in_the_turn_before() -> None:
-    """Lanes run turn by turn together."""
+def test_a_unit_may_read_what_another_one_stored_in_the_iteration_before() -> None:
+    """Lanes run iteration by iteration together."""
     shared = buffer("S", "local", "shared", "block", 128)
     source, found = buffer("X", "input", "global", "grid", 128), buffer("Y", "output", "global", "grid", 128)
     body = Alloc(
@@ -94,16 +94,16 @@ def alone(*body, buffers=(X, Y)) -> Program:
     return Program("t", CPU, (), (), (), tuple(buffers), (Launch("main", (), tuple(body)),), ())
 
 
-def test_turns_follow_one_another() -> None:
-    """As units and values; those of units that have no such turn are left out."""
-    found = list(turns_together(3, np.array([0, 1, 2]), np.array([4, 1, 4]), 2))
+def test_iterations_follow_one_another() -> None:
+    """As units and values; those of units that have no such iteration are left out."""
+    found = list(iterations_together(3, np.array([0, 1, 2]), np.array([4, 1, 4]), 2))
     assert [(list(units), list(values)) for units, values in found] == [([0, 2, 0], [0, 2, 2])]
-    assert list(turns_together(3, 5, 5, 1)) == []
-    parts = list(turns_together(1000, 0, 3, 1))
+    assert list(iterations_together(3, 5, 5, 1)) == []
+    parts = list(iterations_together(1000, 0, 3, 1))
     assert [(len(values), int(values[0])) for _, values in parts] == [(1000, 0), (1000, 1), (1000, 2)]
 
 
-def test_independent_turns_are_one_statement() -> None:
+def test_independent_iterations_are_one_statement() -> None:
     log: dict[str, Memory] = {}
     got = interpret(alone(SEPARATE["a copy"]), DATA, log=log)
     np.testing.assert_array_equal(got["Y"], DATA["X"][::-1])
@@ -128,13 +128,13 @@ def test_loops_whose_ends_differ_by_unit() -> None:
     np.testing.assert_array_equal(got["R"], 31 + np.arange(32))
 
 
-def test_traffic_is_that_of_each_turn() -> None:
+def test_traffic_is_that_of_each_iteration() -> None:
     traffic: dict[tuple[str, str], int] = {}
     interpret(alone(SEPARATE["a copy"]), DATA, traffic=traffic)
     assert traffic == {("dram", "read"): 512, ("dram", "written"): 512}
 
 
-def test_a_fault_names_the_first_turn_and_others_go_on() -> None:
+def test_a_fault_names_the_first_iteration_and_others_go_on() -> None:
     found: list[Fault] = []
     value = Cast(IndexValue(exprs(I)[0], I64), F32)
     got = interpret(alone(loop(I, 0, 128, put(Y, I + 3, value=value))), DATA, on_fault=found)
@@ -153,12 +153,12 @@ def test_a_fault_names_the_first_turn_and_others_go_on() -> None:
         (0, np.array([1, 2]), False),
     ],
 )
-def test_units_that_reach_a_value_in_the_same_turn(start: Any, step: Any, same: bool) -> None:
-    assert same_turn(start, step) == same
+def test_units_that_reach_a_value_in_the_same_iteration(start: Any, step: Any, same: bool) -> None:
+    assert same_iteration(start, step) == same
 
 
-def test_a_unit_that_reads_what_another_one_stores_a_turn_later() -> None:
-    """Both have the same value of the variable there, in turns of their own."""
+def test_a_unit_that_reads_what_another_one_stores_an_iteration_later() -> None:
+    """Both have the same value of the variable there, in iterations of their own."""
     op = loads("op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n").ops["total"]
     program = parse(
         """program total(M, N) on sm_80
