@@ -236,7 +236,7 @@ def _together(
 
     def fits(i: str) -> bool:
         having = (i in first.all_indices, i in second.all_indices)
-        return having[0] == having[1] or (again(first) and (again(second) or not having[0]))
+        return having[0] == having[1] or again(second if having[0] else first)  # the one without it is made in each tile
 
     # The accumulator of the second opens above these tiles: what its write-back reads is there no more if made below them.
     at_the_end = any(ld.tensor in first.targets for o in second.outputs for ld in loads(o.value))

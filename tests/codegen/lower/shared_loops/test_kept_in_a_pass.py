@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.dsl.module import loads
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
@@ -38,5 +39,49 @@ def test_queries_that_are_scaled_in_the_pass(where: str, parts: str, target: str
     text = TEXT.replace("PARTS", parts).replace(where, KEPT).replace("ABOVE", "").replace("BELOW", "")
     kernel = compile(loads(text), None, None, target, D=33)
     for q, t in ((1, 1), (5, 70), (17, 0), (33, 129)):
+        arrays = random_inputs(kernel.op, {"Q": q, "T": t, "D": 33}, q)
+        assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (q, t)
+
+
+VALUES = """
+op f[Q, T, D](q: f32[Q, D], k: f16[T, D], v: f16[T, D]) -> (o: f32[Q, D]):
+    keys[t, d] = f32(k[t, d])
+    s[i, t] = sum(d) q[i, d] * keys[t, d]
+    m[i] = max(t) s[i, t]
+    p[i, t] = exp(s[i, t] - m[i])
+    l[i] = sum(t) p[i, t]
+    values[t, d] = f32(v[t, d])
+    o[i, d] = (sum(t) p[i, t] * values[t, d]) / l[i]
+schedule h for f:
+    tile i: 16 -> UNITS
+    keep m, l, o in register
+    tile t: 32 online
+    keep keys in MEMORY:
+        EACH
+        compute
+    keep values in MEMORY:
+        EACH
+        compute
+    keep s in MEMORY:
+        ROWS
+        compute
+    ROWS
+    compute
+"""
+CORE = {"UNITS": "core", "MEMORY": "l1", "EACH": "tile d: 8 -> lane", "ROWS": "tile i: 4"}
+BLOCK = {"UNITS": "block", "MEMORY": "shared", "EACH": "tile t: 4, d: 4 -> thread", "ROWS": "tile i: 1 -> thread"}
+
+
+@pytest.mark.fewest
+@pytest.mark.parametrize(("target", "lines"), [("cpu", CORE), ("emulate:sm_80", BLOCK)])
+def test_values_that_are_converted_in_the_pass(target: str, lines: dict[str, str]) -> None:
+    """Values have no rows, and stand after the maximum, which has: each tile of rows converts them for itself."""
+    text = VALUES
+    for name, line in lines.items():
+        text = text.replace(name, line)
+    kernel = compile(loads(text), None, None, target, D=33)
+    assert "l, o.sum1: times exp(m~ - m)" in show_trace(kernel.trace)
+    assert not [b for b in kernel.program.buffers if b.kind == "workspace"]
+    for q, t in ((1, 1), (5, 70), (17, 0), (33, 129), (0, 3)):
         arrays = random_inputs(kernel.op, {"Q": q, "T": t, "D": 33}, q)
         assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (q, t)
