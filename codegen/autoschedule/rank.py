@@ -29,6 +29,7 @@ from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
 from .gpu.elementwise import elementwise_templates, together_templates
+from .gpu.lane_pass import lane_passes
 from .gpu.one_pass import product_passes
 from .gpu.row_reductions import row_templates
 from .line_builders import is_all_open
@@ -255,8 +256,9 @@ def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...]
     own = ctx.device.computes
     problems = tuple(AccessProblem.of(w, ctx.dtypes, own) for w in computations)
     chain = product_of_product(computations) if is_all_open(lines) else None
-    if chain is not None and (together := product_passes(ctx, computations, chain)):
-        yield from together
+    by_instr = product_passes(ctx, computations, chain) if chain is not None else ()
+    yield from by_instr or lane_passes(ctx, chain)
+    if by_instr:
         yield from products_templates(ctx, machine, computations)
         return
     products = list(products_templates(ctx, machine, computations)) if is_all_open(lines) else []

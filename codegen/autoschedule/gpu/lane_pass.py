@@ -43,7 +43,7 @@ from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named
 from ..line_builders import modifier, tile_text, tiled
 from ..machine_model import block_machine
-from ..one_pass.find_pass import name_of, one_pass_of
+from ..one_pass.find_pass import OnePass, name_of
 from ..tile_space import Tiles, ceil_div
 from .contraction_resources import STEP
 from .cost import ResourceUse
@@ -201,7 +201,7 @@ class LanePass(PassModel):
         machine, found, kept = self.machine, self.found, self.machine.register.name
         out = self.lines_above(at, at["bk"], [(s, self._staged_line(s, at)) for s in copies(self.staged)])
         if at["bt"] < at["bk"]:
-            out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online")))
+            out.append(tile_text((found.key, at["bt"]), modifiers=modifier("online") if found.statistics else ()))
         out.append(tile_text((self.row, at["wi"]), level=machine.group.name))
         rows = [s.access.tensor for s in self.staged if self.row in s.access.axes]
         for w in self.scores:
@@ -228,10 +228,10 @@ class LanePass(PassModel):
         return s.line(self.machine.staging.name, at["bk"] if row == inf else int(row))
 
 
-def lane_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[LanePass, ...]:
+def lane_passes(ctx: LoweringContext, found: OnePass | None) -> tuple[LanePass, ...]:
     """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before, and
-    where each row has keys of its own: then lanes have nothing to share."""
-    machine, found = block_machine(ctx.device), one_pass_of(computations)
+    where each row has keys of its own: then lanes have nothing to share. `found` may be a product of a product."""
+    machine = block_machine(ctx.device)
     if machine is None or found is None or len(found.products) != 1 or found.operands:
         return ()
     product = found.products[0]

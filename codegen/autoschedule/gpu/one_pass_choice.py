@@ -56,7 +56,7 @@ def _nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple
     found = fragment_passes(ctx, computations)
     if found and found[-1].most[found[-1].row] >= found[-1].rows_of_call:
         return found
-    return (*found, *lane_passes(ctx, computations))
+    return (*found, *lane_passes(ctx, one_pass_of(computations)))
 
 
 def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[RankedCandidates]:

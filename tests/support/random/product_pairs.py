@@ -14,7 +14,7 @@ DOMAINS = (
 ACTIVATIONS = ("{}", "max({}, 0.0)", "{} + v[f]", "silu({} + v[f])", "sigmoid({})", "gelu({})")
 
 
-def product_pair(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16")) -> str:
+def product_pair(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16", "f32")) -> str:
     """The op, whose sizes are M, K, F and N, with batches B in front where it has them. One of three has a domain."""
     rng, other = Random(seed), Random(f"domain {seed}")
     where = dict.fromkeys("HXY", "") | dict([other.choice(DOMAINS)] if other.random() < 0.35 else [])
@@ -24,7 +24,7 @@ def product_pair(seed: int, dtypes: Sequence[str] = ("f16", "f16", "bf16")) -> s
     x = rng.choice((f"{rows}, k", f"{rows}, k", f"{rows[:-1]}k, m"))
     w1, w2 = rng.choice(("k, f", "f, k")), rng.choice(("f, n", "n, f"))
     first = rng.choice(ACTIVATIONS).format(f"(sum(k{limits['X']}) f32(X[{x}]) * f32(W1[{w1}]))")
-    stored = rng.random() < 0.5  # H has the type that the second product multiplies
+    stored = rng.random() < 0.5 and dtype != "f32"  # H has the type that the second product multiplies, converted
     made, read = (f"{dtype}({first})", "H[{}, f]") if stored else (first, dtype + "(H[{}, f])")
     value = f"sum(f{limits['Y']}) f32({read.format(rows)}) * f32(W2[{w2}])"
     value = f"({value}) * 0.5 + R[{rows}, n]" if rng.random() < 0.3 else value
