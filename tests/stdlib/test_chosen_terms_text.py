@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +39,7 @@ static float widened(uint16_t x) {
     float f = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf(1024 + m, e - 25) : ldexpf(m, -24);
     return x >> 15 ? -f : f;
 }
-static uint32_t of_a[64][4], of_b[64][2];
+static uint32_t of_a[64][4], of_b[64][4];
 template <int X, int Y> static void product(float (&c)[4], uint32_t (&a)[X], const uint32_t (&b)[Y]) {
     memcpy(of_a[threadIdx.x], a, sizeof a), memcpy(of_b[threadIdx.x], b, sizeof b);
     meet_lanes(~0u);
@@ -69,15 +68,15 @@ static uint64_t ballot(bool x) {
     for (int n = 0; n < LANES; n++) found |= (uint64_t)words[n] << n;
     __syncthreads(); return found;
 }
-template <int W> static void product(float (&c)[W], const uint32_t (&a)[2], uint32_t (&b)[2]) {
+template <int W, int N> static void product(float (&c)[W], const uint32_t (&a)[N], uint32_t (&b)[N]) {
     memcpy(of_a[threadIdx.x], a, sizeof a), memcpy(of_b[threadIdx.x], b, sizeof b);
     __syncthreads();
     const int m = W == 16 ? 32 : 16, lane = threadIdx.x;
     for (int r = 0; r < W; r++)
-        for (int k = 0; k < 256 / m; k++) {
-            const int there = k / 4 * m, half = k % 2 * 16;
+        for (int k = 0; k < 128 * N / m; k++) {
+            const int there = k / (2 * N) * m, half = k % 2 * 16, w = k % (2 * N) / 2;
             const int row = 8 * (r / 4) + 4 * (lane / m) + r % 4;
-            const uint32_t x = of_a[row + there][k % 4 / 2], y = of_b[lane % m + there][k % 4 / 2];
+            const uint32_t x = of_a[row + there][w], y = of_b[lane % m + there][w];
             c[r] += widened(x >> half) * widened(y >> half);
         }
     __syncthreads();
@@ -128,7 +127,8 @@ def library(device: Device, instr: Instr, folder: Path) -> ctypes.CDLL:
         assert (products, widened) == (1, 2)
     else:
         text = re.sub(r"typedef .*;\n", "", text)
-        text, products = re.subn(r"f32x\d+ v = .*?sizeof v\);", "product(c, a, z);", text, flags=re.DOTALL)
+        product = r"(?:\w+ x\[\d\], y\[\d\];.*?)?f32x\d+ v = .*?sizeof v\);"
+        text, products = re.subn(product, "product(c, a, z);", text, flags=re.DOTALL)
         text, widened = re.subn(r"return __builtin_bit_cast.*?; }", "return widened(x); }", text)
         assert (products, widened) == (1, int(instr.operands[0].dtype.name != "f32"))
     lanes = device.levels[-1].width
@@ -202,8 +202,6 @@ def test_products_of_f32_have_them() -> None:
 def test_every_device_with_products_of_halves_has_them() -> None:
     for name in (*NVIDIA, *CDNA, *RDNA):
         for i in devices()[name].instrs:
-            if name in CDNA and prod(i.operands[0].shape) > 256:
-                continue  # gfx950's own
             if i.family in ("mma", "mfma", "wmma") and i.operands[0].dtype.bits == 16 and i.operands[2].dtype.name == "f32":
                 assert i.restricted is not None, i.name
                 assert i.restricted.restricts(i)

@@ -7,10 +7,12 @@ from math import prod
 
 import numpy as np
 import pytest
+from andiron.dsl.device import Instr
 from andiron.dsl.fragment import FragmentLayout
 
 from ..support.gpu import matrix_fragments as manual
 from ..support.gpu.library_instrs import devices, family, instructions
+from ..support.library.unscheduled import compiled
 
 
 def test_fragments_are_bijections_or_replicate_inputs() -> None:
@@ -103,3 +105,24 @@ def test_ldmatrix_gives_the_operands(load: str, mma: str, operand: str) -> None:
     if operand.endswith("t"):
         wanted = turned(wanted)
     assert d.equal(wanted)
+
+
+BY_16_BYTES = (
+    ("gfx908", "f16"),
+    ("gfx90a", "f16"),
+    ("gfx90a", "bf16"),
+    *(("gfx942", t) for t in ("f16", "f16_nt", "bf16", "i8", "tf32")),
+)
+
+
+@pytest.mark.parametrize(("device", "kind"), BY_16_BYTES)
+def test_fragments_of_cdna_are_read_by_16_bytes(device: str, kind: str) -> None:
+    """A lane holds fewer terms of most matrix instructions: several are one in the text of the device."""
+    instrs = compiled(f"gemm_{kind}", device, dict.fromkeys("MNK", 4096)).program.instrs
+    assert {bytes_of_lane(i) for i in instrs if i.family == "load_shared"} == {16}
+    if kind == "f16_nt":
+        assert {bytes_of_lane(i) for i in instrs if "shared" in i.name or "global" in i.name} == {16}
+
+
+def bytes_of_lane(i: Instr) -> int:
+    return prod(i.operands[0].shape) * i.operands[0].dtype.bytes

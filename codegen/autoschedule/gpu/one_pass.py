@@ -22,6 +22,7 @@ PASSES           the result of the first is an operand of the second as it lies,
 CROSSES          where it is not, the values of a call go through the memory that units share: a warp writes and reads its own.
 FEWER_ROWS       of instructions that are as fast those of each number of rows are tried: with fewer a block has more warps, if
                  the staging memory has room for few rows, and one query takes less time.
+DEPTHS           so are those of each number of terms: with more, a lane reads longer runs, and more is padded and in registers.
 HELD             where the staging memory has no room for the rows and keys of two blocks, rows may be in registers from before
                  the loop on: `move q -> register`. Then blocks have more rows, or a unit more blocks.
 BOUNDED_FEATURES the features have a bound, and accumulators are as many registers. Heads, rows and keys may be open.
@@ -94,7 +95,8 @@ class FragmentPass(PassModel):
         return max(m.extent(self.found.key) for m in (self.first, self.second))
 
     @property
-    def _least_keys(self) -> int:
+    def least_keys(self) -> int:
+        """Of an iteration."""
         return max(KEYS[0], self.first.extent(self.found.key), self.second.extent(self.found.key))
 
     @property
@@ -159,7 +161,7 @@ class FragmentPass(PassModel):
     def may_hold_rows(self) -> bool:
         """HELD: not where they are computed, which may be where they are staged, nor where an instruction reads a memory."""
         machine, register = self.machine, self.ctx.register
-        tile: dict[str, Any] = {"bi": self.rows_of_call * machine.schedulers, "bt": self._least_keys}
+        tile: dict[str, Any] = {"bi": self.rows_of_call * machine.schedulers, "bt": self.least_keys}
         if not self.found.statistics:
             return False  # of products of products it was not tried
         if BLOCKS * sum(self._staged_bytes(tile, self._whole_widths)) <= (machine.staging.capacity or inf):
@@ -177,7 +179,7 @@ class FragmentPass(PassModel):
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles:
         """Rows of a block and of a warp, keys of an iteration, and stages."""
-        high, key, least = self.first.extent(self.row), self.most[self.found.key], self._least_keys
+        high, key, least = self.first.extent(self.row), self.most[self.found.key], self.least_keys
         found = [
             (high * r * g, high * r, max(least, n), s, held)
             for held in ((0, 1) if self.may_hold_rows else (0,))
@@ -367,8 +369,8 @@ def fragment_passes(ctx: LoweringContext, computations: tuple[Computation, ...])
 
 
 def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> tuple[FragmentPass, ...]:
-    """PASSES, BOUNDED_FEATURES: by the fastest instructions of groups for the products, and FEWER_ROWS; none where there are
-    none. Of what is `found`, which may be a product of a product."""
+    """PASSES, BOUNDED_FEATURES: by the fastest instructions of groups for the products, FEWER_ROWS and DEPTHS; none where there
+    are none. Of what is `found`, which may be a product of a product."""
     machine = block_machine(ctx.device)
     if machine is None:
         return ()
@@ -378,15 +380,17 @@ def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], 
         return ()
     for passes in (True, False) if found.statistics else (True,):  # without one, nothing but the first product is kept
         out: list[FragmentPass] = []
-        fastest = 0.0
+        fastest, tried = 0.0, set[tuple[int, int, int]]()
         for firsts, second in instrs_of_products(ctx, machine, computations, found, passes):
             cycles, rows = cycles_of_products(machine, found, firsts, second)[0], firsts[-1].extent(found.rows[-1])
-            if out and (cycles > fastest or rows >= out[-1].rows_of_call):
-                continue
             nest = FragmentPass(ctx, machine, found, firsts, second, passes, out[0].rows_of_call if out else rows)
+            tile = (rows, nest.least_keys, firsts[-1].extent(*found.scores[-1].reduced))
+            if out and (cycles > fastest or rows > nest.most_rows or tile in tried):
+                continue
             if len(nest.staged) == 2 * len(found.scores) + 1 and (passes or nest.crossing is not None):
                 out.append(nest)
                 fastest = cycles
+                tried.add(tile)
         if out:
             return tuple(out)
     return ()

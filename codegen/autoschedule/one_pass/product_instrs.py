@@ -9,6 +9,7 @@ SUMS     scores of several products lie alike.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 from ...lower.leaves.match_instr import InstrMatch, all_matches
 from ...lower.leaves.owner_tree import pairs_with_rows_alike, passing_pairs, same_rows, ways_alike
@@ -39,9 +40,14 @@ def instrs_of_products(
             a, b = max(pairs, key=lambda p: p[0].score + p[1].score)
             beside = [[m for j in instrs for m in ways_alike(all_matches(j, w), a)] for w in others]
             if all(beside):
-                fastest = (max(x, key=lambda m: (machine.instr_speed(m.instr), m.score)) for x in beside)
-                out.append(((*fastest, a), b))
+                out.append(((*(max(ways, key=partial(_liking, machine, a)) for ways in beside), a), b))
     return sorted(out, key=lambda x: cycles_of_products(machine, found, *x))
+
+
+def _liking(machine: MachineModel, last: InstrMatch, m: InstrMatch) -> tuple[float, bool, int, int]:
+    """Of another score, the fastest; alike: the instruction of the last, whose depth is tried with others."""
+    speed, size = machine.instr_speed(m.instr)
+    return speed, m.instr is last.instr, size, m.score
 
 
 def cycles_of_products(

