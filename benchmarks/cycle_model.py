@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import andiron
-from andiron.codegen.analysis.static_traffic import static_traffic
+from andiron.codegen.analysis.static_traffic import StaticTraffic, static_traffic
 from andiron.codegen.autoschedule.gpu.cost import OVERLAP
 from andiron.codegen.autoschedule.machine_model import MachineModel, block_machine
 from andiron.codegen.autoschedule.report import CandidateReport
@@ -27,6 +27,7 @@ from andiron.runtime.machine_code.whole_step import whole_step
 
 _SQUARE = dict(M=4096, N=4096, K=4096)
 _ROWS = dict(M=4096, N=4096)
+_DEPTHWISE = dict(N=32, C=128, H=56, W=56, R=3, S=3, pad=1)
 _RESNET = dict(N=32, C=256, H=14, W=14, O=256, R=3, S=3, pad=1)
 # Every second one was looked at while the model was made; the others judge it.
 KERNELS: list[tuple[str, str, dict[str, int]]] = [
@@ -50,6 +51,8 @@ KERNELS: list[tuple[str, str, dict[str, int]]] = [
     ("tanh_map", "sm_80", dict(N=1 << 24)), ("exp_map", "sm_86", dict(N=1 << 24)),
     ("swiglu", "sm_80", _ROWS), ("erf_map", "sm_80", dict(N=1 << 24)),
     ("row_sum", "sm_80", _ROWS), ("transpose", "sm_80", _ROWS),
+    ("gemm", "sm_80", dict(M=256, N=256, K=8192)), ("col_sum", "sm_80", dict(M=1 << 16, N=64)),
+    ("depthwise_conv2d", "sm_80", _DEPTHWISE), ("max_pool1d", "sm_80", dict(N=32, C=128, W=4096)),
 ]  # fmt: skip
 # Multiply-adds of one matrix instruction, by its shape in the opcode.
 _MMA = {"1688": 16 * 8 * 8, "16816": 16 * 8 * 16, "16832": 16 * 8 * 32, "16864": 16 * 8 * 64, "884": 8 * 8 * 4}
@@ -77,7 +80,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     library = andiron.loads(
-        "".join(f"import std.ops.{m}\n" for m in ("gemm", "conv", "norm", "elementwise", "reduce", "tensor"))
+        "".join(f"import std.ops.{m}\n" for m in ("gemm", "conv", "norm", "elementwise", "pool", "reduce", "tensor"))
     )
     rows: list[Compared] = []
     print(f"{'kernel':34} {'target':7} {'cost model':>10} {'cycle model':>11} {'ratio':>6}  bound by")
@@ -111,26 +114,31 @@ def compared(library: Any, name: str, target: str, sizes: Mapping[str, int]) -> 
         if report.model is None:
             print(f"{report.kernel}: {report.note}")
             continue
-        read = static_traffic(replace(program, launches=(launch,)), kernel.report.sizes).read[machine.home.name]
+        traffic = static_traffic(replace(program, launches=(launch,)), kernel.report.sizes)
+        read = traffic.read[machine.home.name]
         turns = iterations(report, chosen, code[report.kernel], machine.units, said["flops"] / 2, read)
         busy, share = next(iter(report.model.busy.items()))
-        ours, parts = predicted(machine, chosen, read)
+        ours, parts = predicted(machine, chosen, traffic)
         seconds = turns * report.model.cycles / machine.clock
         bound = max(parts, key=lambda x: parts[x])
         yield Compared(f"{name}.{choice.launch}", target, ours * 1e6, seconds * 1e6, bound, f"{busy} {share:.0%}")
 
 
-def predicted(machine: MachineModel, chosen: CandidateReport, read: float) -> tuple[float, dict[str, float]]:
+def predicted(machine: MachineModel, chosen: CandidateReport, traffic: StaticTraffic) -> tuple[float, dict[str, float]]:
     """Seconds of a launch by those of the cost model's terms that the cycle model has, and these.
 
-    Not in the cycle model: what is behind the L2 cache; what is stored to the L2 cache; the L1 cache, and transactions that are
-    used in part, so that each byte that a lane reads counts once; the first loads and last stores of a round, launches.
+    Not in the cycle model: what is behind the L2 cache; what is stored to the L2 cache; the L1 cache, transactions of which a
+    part is used, and bank conflicts, so that each byte that a lane accesses counts once; the first loads and last stores of a
+    round, launches.
 
-    read  bytes that lanes read of the outermost memory
+    traffic  what lanes access in the launch
     """
     parts = {name: s for name, s in chosen.parts.items() if name != "far"}
     bandwidth = machine.cache.bandwidth if machine.cache else None
-    parts["near"] = max(read / bandwidth if bandwidth else 0, parts.pop("loads"))
+    parts["near"] = max(traffic.read[machine.home.name] / bandwidth if bandwidth else 0, parts.pop("loads"))
+    accessed = sum(traffic.moved(m.name) for m in (machine.home, machine.staging)) / chosen.blocks  # of a block
+    each = accessed / machine.staging_bytes / machine.clock
+    parts["staging"] = min(parts["staging"], -(-chosen.blocks // machine.units) * each)
     shared = [s for name, s in parts.items() if name not in ("group", "block")]
     return max(parts.values()) + OVERLAP * (sum(shared) - max(shared)), parts
 

@@ -8,6 +8,8 @@ BY_LANE     or a lane reads a square of it by vectors and writes its columns by 
 TOGETHER    outputs of each element that others of the same element read are in registers from there on (`kept`).
 SHARED_OUT  a long reduction with few results is distributed over warps, which combine their partial results, or split over
             blocks.
+ADDED_UP    nothing is stored between loads of what one lane adds up, so a compiler moves up those of unrolled iterations
+            (`emit/gpu/unroll_limit`). Loads of a map stop at the stores of a row.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
-from ...ir.limits import MOST_GROUPS, WIDEST_ACCESS
+from ...ir.limits import LOADED, MOST_GROUPS, WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem, different_accesses
 from ..constraints import Named, Slot, lines_of_slots
@@ -178,14 +180,12 @@ class ElementwiseTemplate:
             once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
             if any(a is x for x in self._moved):
                 far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
-            straight = a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast)
-            wide = t["v"] if straight or (self.side and a in self.turned) else np.ones(len(t["bf"]))
             count = each if written else points
-            loads = loads + count / wide * (1 if a not in self.turned or self.side else 2)
+            loads = loads + count / self._wide(a, t) * (1 if a not in self.turned or self.side else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
-            if not written:  # a square is loaded whole before it is turned
-                ahead = count if self.side and a in self.turned else np.minimum(count, np.maximum(wide, AHEAD))
-                flight = flight + t["groups"] * machine.lanes * ahead * size
+            if not written:
+                ahead = np.minimum(count, self._ahead(a, t))
+                flight = flight + t["groups"] * machine.lanes * ahead * size * ineff
         ops = points * p.operations
         per_cycle = machine.operations(p.computation.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
@@ -215,14 +215,46 @@ class ElementwiseTemplate:
             return np.full(len(t["bf"]), float(self.side**2))
         return ceil_div(t["bs"], t["gs"]) * t["v"] * ceil_div(t["bf"], t["v"] * self.machine.lanes * t["gf"])
 
+    def _row(self, t: Tiles) -> Any:
+        """Results of a lane in one row."""
+        return self._each(t) / ceil_div(t["bs"], t["gs"])
+
+    def _wide(self, a: AccessModel, t: Tiles) -> Any:
+        """Elements of one access."""
+        straight = a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast)
+        return t["v"] if straight or (self.side and a in self.turned) else np.ones(len(t["bf"]))
+
+    def _ahead(self, a: AccessModel, t: Tiles) -> Any:
+        """Elements of an operand that a lane has in flight if it needs as many. A square is loaded whole before it is turned.
+
+        ADDED_UP is not counted where warps share a reduction (SHARED_OUT), nor of tensors with edges: branches stop loads.
+        """
+        p, wide = self.problem, self._wide(a, t)
+        if self.side and a in self.turned:
+            return self._each(t)
+        few = np.maximum(wide, AHEAD)
+        if not p.reduced or a not in p.inner or a.tensor in p.guarded or self.fast not in a.axes:
+            return few
+        most = LOADED * self.machine.register_bytes // a.dtype.bytes // len(p.inner)
+        unrolled = np.minimum(self._row(t) * self._known_turns(t), most)
+        return np.where(t["gk"] > 1, few, np.maximum(wide * AHEAD, unrolled))
+
+    def _known_turns(self, t: Tiles) -> Any:
+        """Iterations of the reduction in a lane, where their number does not depend on a size; of other loops 1."""
+        known = {x: self.problem.extents[x].constant or 1 for x in self.problem.reduced}
+        return np.where(t["part"] > 0, t["part"], known.pop(self.split_axis, 1)) * volume(known.values())
+
     def _registers(self, t: Tiles) -> Any:
         """Of a lane. It stores what it has loaded before it loads more, but for what is turned or added up."""
         each, machine, p = self._each(t), self.machine, self.problem
+        free = min(OTHERS, machine.reserved)
         if p.reduced:
-            return machine.reserved + 2 * each
+            ahead = sum(np.minimum(self._ahead(a, t), each * self._known_turns(t)) * a.dtype.bytes for a in p.reads)
+            alone = free + self._row(t) + ahead / machine.register_bytes
+            return np.where(t["gk"] > 1, machine.reserved + 2 * each, alone)
         held = each if self.turned else np.minimum(each, np.maximum(t["v"], AHEAD))
         words = sum(max(1, a.dtype.bytes / machine.register_bytes) for a in (*p.reads, *p.writes))
-        return min(OTHERS, machine.reserved) + held * (words + len(self.kept))
+        return free + held * (words + len(self.kept))
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of shared memory: for transposes, and for parts of results that warps exchange."""

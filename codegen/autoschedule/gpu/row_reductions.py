@@ -180,7 +180,7 @@ class RowTemplate:
                     wide = np.minimum(t["v"], WIDEST_ACCESS // a.dtype.bytes) if a.stride(self.fast) == 1 else 1
                     loads = loads + chunks * t["v"] / wide
                     path = path + chunks * t["v"] * groups * lanes * a.path(self.fast, machine.home.transaction or 32)
-                    flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * unrolled)
+                    flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * ineff * unrolled)
             if p.reduced:
                 combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + PARTIAL_SUM * t["gr"], 0)
         staged = self._staged(t)

@@ -221,6 +221,34 @@ def test_rows_of_a_map_are_loaded_one_after_the_other() -> None:
     assert {rows for v, rows, _ in found if v == 4} == {1, 2, 4, 8}
 
 
+@pytest.mark.parametrize(("rows", "loads"), [(2, 2), (16, 16), (64, 64), (4096, 64)])
+def test_what_a_lane_adds_up_is_loaded_together(rows: int, loads: int) -> None:
+    """Of a maximum of so many rows as many loads as are unrolled: machine code has 16, 64 and 64 to 80 of them at a time, and
+    takes 31, 72 and 72 to 88 registers."""
+    r, _ = chosen("col_max", "sm_80", dict(M=rows, N=1 << 18))
+    demand = r.demand
+    found = r.table(np.arange(r.count), r.tiles["v"], r.tiles["gk"], demand.groups, demand.bytes_in_flight, demand.registers).T
+    lanes = {(flight / groups / 32, registers) for v, gk, groups, flight, registers in found.tolist() if v == gk == 1}
+    assert lanes == {(4 * loads, 16 + 1 + loads)}
+
+
+def test_loads_of_open_loops_are_few() -> None:
+    """Compilers unroll them four times."""
+    r, _ = chosen("col_max", "sm_80", {})
+    found = r.table(
+        np.arange(r.count), r.tiles["v"], r.tiles["gk"], r.tiles["part"], r.demand.groups, r.demand.bytes_in_flight
+    ).T
+    assert {flight / groups / 32 for v, gk, part, groups, flight in found.tolist() if v == gk == 1 and not part} == {4 * 4}
+
+
+@pytest.mark.parametrize(("op", "sizes"), [("gemm", dict(M=256, N=256, K=8192)), ("col_sum", dict(M=1 << 16, N=64))])
+def test_parts_that_are_in_flight_together_take_one_latency(op: str, sizes: dict[str, int]) -> None:
+    """Each lane loads its parts of a split reduction at once: beside those of other lanes, or a row apart, when most bytes of a
+    transaction are for nobody, in flight as when they arrive."""
+    parts = compiled(op, "sm_80", sizes).report["choices"][1].candidates[0].parts["loads"]
+    assert 1 <= parts / machine_of("sm_80").latency < 3
+
+
 def test_adding_up_the_parts_comes_after() -> None:
     """As long as its bytes take: of the cache where they fit, else of the outermost memory; the arithmetic hides nothing."""
     device = library().device("sm_80")
