@@ -52,22 +52,31 @@ class MixedRadixEquality:
     def derive(self, equalities: Iterable[Pair], enough: Callable[[], bool] = lambda: False) -> bool:
         """Whether it is `enough`, which ends it. Raises Contradiction."""
         todo = list(equalities)
+        if self._take(todo, enough):
+            return True
         spoken = {f for pair in todo for e in pair for f in functions(e)}
         self._quotients |= {f for f in spoken if f.kind == "div"}
         self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
         self._spoken |= {_digit(f) for f in spoken if f.kind == "mod" and f.args[1].constant}
         looked = -1  # how much was equal when it was last looked what follows
         for _ in range(_ROUNDS + len(spoken)):  # each round takes a digit off at least, and all are spoken of
-            for x, y in todo:
-                self._part(x, y)
-            if enough():
-                return True
             if len(self.equal) == looked:
-                return False
+                break
             looked = len(self.equal)
             todo = [*self._open, *self._renewed(), *self._joined()]
             self._open = []
+            if self._take(todo, enough):
+                return True
         return enough()
+
+    def _take(self, equalities: Iterable[Pair], enough: Callable[[], bool]) -> bool:
+        """Whether it is `enough` after one of them: the first coordinate often tells the unit, and what follows costs more."""
+        for x, y in equalities:
+            if x is not y:
+                self._part(x, y)
+                if enough():
+                    return True
+        return False
 
     def same(self, x: Expr, y: Expr) -> bool:
         """Whether the two are known to be equal."""

@@ -145,3 +145,16 @@ def test_stages_that_are_never_equal():
     assert not never_equal(i % 3, i % 6)
     assert not never_equal((i + 1) % n, i % n), "n may be 1"
     assert not never_equal(i % 3, as_expr(1))
+
+
+def test_no_coordinate_is_looked_at_after_enough_is_known():
+    m, m2, n, n2 = Var("m"), Var("m'"), Var("n"), Var("n'")
+    known = MixedRadixEquality(())
+    assert known.derive([(as_expr(m), as_expr(m2)), (as_expr(n), as_expr(n2))], lambda: known.same(as_expr(m), as_expr(m2)))
+    assert not known.same(as_expr(n), as_expr(n2))
+
+
+def test_facts_alone_may_be_enough():
+    u = Var("u", 0, 3)
+    known = MixedRadixEquality([as_expr(-u)])
+    assert known.derive([(as_expr(3), as_expr(3))], lambda: known.same(as_expr(u), as_expr(0)))
