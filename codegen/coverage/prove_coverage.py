@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from ...dsl.index.expr import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, xor
 from ...dsl.index.prove import Assumptions, always, without_isl
@@ -139,11 +140,12 @@ def _completed(values: dict[Var, Expr], w: Domain, others: Mapping[Var, Expr]) -
 def _unproven(
     element: Sequence[Expr], facts: Assumptions, w: Domain, values: dict[Var, Expr], prover: Prover
 ) -> list[Remaining]:
-    asked = (_reduced(c, element, w, values) for c in w.conds if not _in_range(c, values))
+    known = list(_known_coordinates(element, w))
+    asked = (_reduced(c, known, w, values) for c in w.conds if not _in_range(c, values))
     conds = [c for c in asked if not prover.shows(c, facts)]
     out = [Remaining(frozenset(conds))] if conds else []
     for cs in w.unless:
-        rest = [x for c in cs if not prover.shows(x := _reduced(c, element, w, values), facts)]
+        rest = [x for c in cs if not prover.shows(x := _reduced(c, known, w, values), facts)]
         if not any(prover.shows(-c - 1, facts) for c in rest):
             out.append(Remaining(frozenset(rest), False))
     return out
@@ -191,15 +193,21 @@ def _unknown(a: Atom, w: Domain) -> tuple[Expr, Var, Expr | None] | None:
     return None
 
 
-def _reduced(c: Expr, element: Sequence[Expr], w: Domain, values: dict[Var, Expr]) -> Expr:
-    """A condition at the point: with the element in place of a coordinate that it has."""
+def _known_coordinates(element: Sequence[Expr], w: Domain) -> Iterator[tuple[Var, int, Expr]]:
+    """Of each coordinate that has free variables: the one with the largest coefficient, that, and what is 0 at the point."""
     for e, x in zip(element, w.coords, strict=True):
-        first = max(((k, a) for a, k in x.terms if a in w.free), key=lambda t: t[0], default=None)
-        if first is None:
-            continue
-        times = next((k for a, k in c.terms if a == first[1]), 0)
-        if times and times % first[0] == 0:
-            less = c - (times // first[0]) * (x - e)
+        free = [(a, k) for a, k in x.terms if a in w.free]
+        if free:
+            first, most = max(free, key=itemgetter(1))
+            yield first, most, x - e  # type: ignore[misc]
+
+
+def _reduced(c: Expr, known: Sequence[tuple[Var, int, Expr]], w: Domain, values: dict[Var, Expr]) -> Expr:
+    """A condition at the point: with the element in place of a coordinate that it has."""
+    for first, most, nothing in known:
+        times = c.coefficient(first)
+        if times and times % most == 0:
+            less = c - (times // most) * nothing
             if len(w.free.keys() & less.variables()) < len(w.free.keys() & c.variables()):
                 c = less
     return c.subs(values)

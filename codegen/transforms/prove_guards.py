@@ -70,7 +70,7 @@ def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
 
 def _have_failed(conds: tuple[Expr, ...], failed: Failed) -> bool:
     """ELSEWHERE"""
-    return any([all([any([(c - x).at_least(0) for x in conds]) for c in together]) for together in failed])
+    return any(all(any(c is x or (c - x).at_least(0) for x in conds) for c in together) for together in failed)
 
 
 def _prove_value(value: Value, facts: Assumptions, failed: Failed) -> Value:
