@@ -26,8 +26,8 @@ from .cpu.matmul import matmul_candidates
 from .cpu.nest_space import nest_candidates
 from .cpu.one_pass import one_pass_candidates
 from .cpu.prefix_loop import prefix_candidates
-from .gpu.one_pass_choice import every_pass_candidate, pass_candidates
-from .gpu.pass_model import PassModel
+from .gpu.passes.one_pass_choice import every_pass_candidate, pass_candidates
+from .gpu.passes.pass_model import PassModel
 from .line_builders import is_all_open
 from .one_pass.combined_parts import combining_candidates
 from .rank import block_candidates, sample_sizes, tight_candidates

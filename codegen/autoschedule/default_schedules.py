@@ -6,7 +6,7 @@ FEW             a matrix product has a schedule for many rows and columns, and o
                 Several products with one such size have them together.
 MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`), and for few
                 columns where both are contiguous in the reduced index.
-PASSES          one pass over the keys (`gpu.one_pass`) has registers for all features of a result, and rows enough for an
+PASSES          a pass over keys (`gpu.passes.one_pass`) has registers for all features of a result, and rows enough for an
                 instruction, or parts of the keys. Where these sizes are open, it has schedules for bounds of them. On cores
                 (`cpu.one_pass`) a cache has room for the features, and rows and keys are many; one row has a schedule too.
 CONVOLUTIONS    windows of filters that have few points, filters of one element, wide and narrow images
@@ -32,8 +32,8 @@ from .cpu.matmul import FEW, contiguous_along_k, deserves_few_columns, deserves_
 from .cpu.one_pass import pass_of
 from .cpu.precompute_operands import candidate_matmuls, rows_in_place
 from .cpu.row_caching import HeldRow, caches_for
-from .gpu.one_pass_choice import pass_nests
-from .gpu.pass_model import PassModel
+from .gpu.passes.one_pass_choice import pass_nests
+from .gpu.passes.pass_model import PassModel
 from .machine_model import block_machine
 from .one_pass.chains import pass_in_one_launch
 from .one_pass.converted_operands import widen_operands

@@ -29,8 +29,8 @@ from .gpu.computed_operands import operand_computations
 from .gpu.contraction import ContractionTemplate
 from .gpu.cost import GpuCost, ResourceUse, TileTraffic, blocks_with_spills, cost
 from .gpu.elementwise import elementwise_templates, together_templates
-from .gpu.lane_pass import lane_passes
-from .gpu.one_pass import product_passes
+from .gpu.passes.lane_pass import lane_passes
+from .gpu.passes.one_pass import product_passes
 from .gpu.row_reductions import row_templates
 from .line_builders import is_all_open
 from .machine_model import MachineModel, block_machine

@@ -25,7 +25,7 @@ from ...schedule.size_bounds import with_size_bounds
 from ..candidates import can_complete_apart, is_part_of_pass
 from ..cpu.one_pass import one_pass_lines, pass_together
 from ..cpu.precompute_operands import precomputed_operands
-from ..gpu.one_pass_choice import BEFORE, apart_launches, compared, rank_pass
+from ..gpu.passes.one_pass_choice import BEFORE, apart_launches, compared, rank_pass
 from ..gpu.resident_rows import repeated_values
 from ..line_builders import is_all_open, without_auto
 from ..machine_model import block_machine

@@ -14,7 +14,7 @@ from ....dsl.device import Device
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
 from ..gpu.computed_operands import is_window_factor
-from ..gpu.one_pass_choice import apart_launches, chosen_launch, side_by_side
+from ..gpu.passes.one_pass_choice import apart_launches, chosen_launch, side_by_side
 from ..machine_model import block_machine
 from ..one_pass.find_pass import product_of_product
 from ..rank import rank_candidates, sample_sizes

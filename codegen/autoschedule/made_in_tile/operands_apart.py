@@ -21,7 +21,7 @@ from ...plan.computations import Computation
 from ...plan.group_launches import CircularLaunches, group_launches, group_launches_keeping
 from ..gpu.computed_operands import operand_computations
 from ..gpu.cost import in_turn
-from ..gpu.one_pass_choice import ChosenLaunch, apart_launches, chosen_launch, side_by_side
+from ..gpu.passes.one_pass_choice import ChosenLaunch, apart_launches, chosen_launch, side_by_side
 from ..rank import RankedCandidates, best_candidates, rank_candidates, sample_sizes
 from ..report import LaunchReport
 

@@ -21,7 +21,7 @@ from ....dsl.support.memoised import memoised_with
 from ....dsl.values import loads
 from ...plan.name_factors import factors, name_factors, named_factor
 from ...plan.widen_factors import fewest_uses, widen_factors
-from ..gpu.one_pass_choice import rank_pass
+from ..gpu.passes.one_pass_choice import rank_pass
 from ..instr_mappings import is_loaded
 from ..machine_model import block_machine
 from ..op_context import context_of

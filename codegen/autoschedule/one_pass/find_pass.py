@@ -1,6 +1,6 @@
 """The launch of one pass: products around a statistic of rows, such as attention, that one loop over the keys computes.
 
-What it computes is the same for all devices. How it is laid out is in `cpu.one_pass` and `gpu.one_pass`.
+What it computes is the same for all devices. How it is laid out is in `cpu.one_pass` and `gpu.passes.one_pass`.
 
 NO_STATISTIC  A product of a product, as two layers of a network, is a pass without a statistic: the scores are the results of
               the first one, and the keys are what the second one reduces.

@@ -35,7 +35,7 @@ from ..access_model import AccessProblem
 from ..candidates import candidate_groups
 from ..cpu.default_nests import row_statistics, vector_statistics
 from ..cpu.nest_space import LEAST
-from ..gpu.one_pass_choice import ChosenLaunch, apart_launches, in_turn, side_by_side
+from ..gpu.passes.one_pass_choice import ChosenLaunch, apart_launches, in_turn, side_by_side
 from ..gpu.resident_rows import GROUPS, bytes_of_place, fits_registers
 from ..launches.launches_of_op import launches_of
 from ..line_builders import is_all_open

@@ -26,8 +26,8 @@ from ...plan.computations import Computation
 from ..access_model import AccessProblem
 from ..constraints import Named, Slot, lines_of_slots
 from ..gpu.cost import ResourceUse
-from ..gpu.lane_pass import CORRECTION
-from ..gpu.pass_model import RUNNING
+from ..gpu.passes.lane_pass import CORRECTION
+from ..gpu.passes.pass_model import RUNNING
 from ..gpu.resident_rows import repeated_inputs
 from ..gpu.row_reductions import RowTemplate
 from ..line_builders import modifier, tiled

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ....dsl.op import Op
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
-from ..gpu.one_pass_choice import apart_launch, side_by_side
+from ..gpu.passes.one_pass_choice import apart_launch, side_by_side
 from ..rank import sample_sizes
 from ..report import LaunchReport
 from .find_siblings import mergeable_results, siblings_of

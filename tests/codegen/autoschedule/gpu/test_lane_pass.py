@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.lane_pass import LanePass, lane_passes
+from andiron.codegen.autoschedule.gpu.passes.lane_pass import LanePass, lane_passes
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.lower.capacity import memory_peaks

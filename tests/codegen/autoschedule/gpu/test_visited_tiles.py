@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.gpu.one_pass_choice import rank_pass
+from andiron.codegen.autoschedule.gpu.passes.one_pass_choice import rank_pass
 from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.visited_tiles import visited_tiles
 from andiron.codegen.autoschedule.op_context import context_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.lane_pass import LanePass
-from andiron.codegen.autoschedule.gpu.one_pass import FragmentPass
-from andiron.codegen.autoschedule.gpu.one_pass_choice import pass_nests
+from andiron.codegen.autoschedule.gpu.passes.lane_pass import LanePass
+from andiron.codegen.autoschedule.gpu.passes.one_pass import FragmentPass
+from andiron.codegen.autoschedule.gpu.passes.one_pass_choice import pass_nests
 from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of

@@ -8,8 +8,8 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.gpu.cost import cost
-from andiron.codegen.autoschedule.gpu.one_pass import fragment_passes
-from andiron.codegen.autoschedule.gpu.one_pass_choice import BEFORE
+from andiron.codegen.autoschedule.gpu.passes.one_pass import fragment_passes
+from andiron.codegen.autoschedule.gpu.passes.one_pass_choice import BEFORE
 from andiron.codegen.autoschedule.launches.named_factors import with_named_factors
 from andiron.codegen.autoschedule.one_pass.chains import together_in_launch
 from andiron.codegen.autoschedule.one_pass.converted_operands import parts_of_passes

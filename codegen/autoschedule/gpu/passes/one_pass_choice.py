@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....dsl.support.fast_replace import replace
-from ...lower.lowering_context import LoweringContext
-from ...plan.computations import Computation
-from ...schedule.candidate import Candidate
-from ..one_pass.find_pass import one_pass_of
-from ..one_pass.fused_rows import with_fused_rows
-from ..rank import (
+from .....dsl.support.fast_replace import replace
+from ....lower.lowering_context import LoweringContext
+from ....plan.computations import Computation
+from ....schedule.candidate import Candidate
+from ...one_pass.find_pass import one_pass_of
+from ...one_pass.fused_rows import with_fused_rows
+from ...rank import (
     FAR_OFF,
     RankedCandidates,
     Sizes,
@@ -34,7 +34,7 @@ from ..rank import (
     rank_nest,
     sample_sizes,
 )
-from ..report import CandidateReport, LaunchReport, launch_report
+from ...report import CandidateReport, LaunchReport, launch_report
 from .lane_pass import LanePass, lane_passes
 from .one_pass import FragmentPass, fragment_passes
 

@@ -33,23 +33,23 @@ from typing import Any
 
 import numpy as np
 
-from ....dsl import syntax
-from ....dsl.support.cached import cached_property
-from ....dsl.support.fast_replace import replace
-from ...ir.limits import WIDEST_ACCESS
-from ...lower.lowering_context import LoweringContext
-from ...plan.computations import Computation
-from ..access_model import AccessModel, AccessProblem
-from ..constraints import Named
-from ..line_builders import modifier, tile_text, tiled
-from ..machine_model import block_machine
-from ..one_pass.find_pass import OnePass, name_of
-from ..tile_space import Tiles, ceil_div
-from .contraction_resources import STEP
-from .cost import ResourceUse
-from .operand_layouts import PLAIN, StagedOperand
+from .....dsl import syntax
+from .....dsl.support.cached import cached_property
+from .....dsl.support.fast_replace import replace
+from ....ir.limits import WIDEST_ACCESS
+from ....lower.lowering_context import LoweringContext
+from ....plan.computations import Computation
+from ...access_model import AccessModel, AccessProblem
+from ...constraints import Named
+from ...line_builders import modifier, tile_text, tiled
+from ...machine_model import block_machine
+from ...one_pass.find_pass import OnePass, name_of
+from ...tile_space import Tiles, ceil_div
+from ..contraction_resources import STEP
+from ..cost import ResourceUse
+from ..operand_layouts import PLAIN, StagedOperand
+from ..register_sets import SYNC
 from .pass_model import RUNNING, SPARE, STAGES, PassModel, copies
-from .register_sets import SYNC
 
 ROWS = (1, 2, 4, 8)  # rows: of a lane [tried; test_sizes_tried_for_lanes]
 SHARING = (1, 2, 4, 8, 16, 32)  # lanes: that share a row [tried; test_sizes_tried_for_lanes]

@@ -39,27 +39,27 @@ from typing import Any
 
 import numpy as np
 
-from ....dsl import syntax
-from ....dsl.support.cached import cached_property
-from ....dsl.values import Load
-from ...lower.leaves.fragment_fit import projected
-from ...lower.leaves.match_instr import InstrMatch, fragment_map
-from ...lower.lowering_context import LoweringContext
-from ...plan.computations import Computation
-from ..access_model import AccessProblem
-from ..constraints import Named
-from ..instr_mappings import InstrMapping
-from ..line_builders import modifier, tile_text
-from ..machine_model import block_machine
-from ..one_pass.find_pass import OnePass, name_of, one_pass_of
-from ..one_pass.product_instrs import cycles_of_products, instrs_of_products
-from ..tile_space import Tiles, round_up
-from .computed_operands import ElementCost, operand_cost
-from .contraction_resources import STEP
-from .cost import ResourceUse
-from .operand_layouts import StagedOperand, best_staging
+from .....dsl import syntax
+from .....dsl.support.cached import cached_property
+from .....dsl.values import Load
+from ....lower.leaves.fragment_fit import projected
+from ....lower.leaves.match_instr import InstrMatch, fragment_map
+from ....lower.lowering_context import LoweringContext
+from ....plan.computations import Computation
+from ...access_model import AccessProblem
+from ...constraints import Named
+from ...instr_mappings import InstrMapping
+from ...line_builders import modifier, tile_text
+from ...machine_model import block_machine
+from ...one_pass.find_pass import OnePass, name_of, one_pass_of
+from ...one_pass.product_instrs import cycles_of_products, instrs_of_products
+from ...tile_space import Tiles, round_up
+from ..computed_operands import ElementCost, operand_cost
+from ..contraction_resources import STEP
+from ..cost import ResourceUse
+from ..operand_layouts import StagedOperand, best_staging
+from ..register_sets import SYNC
 from .pass_model import RUNNING, SPARE, STAGES, PassModel, copies
-from .register_sets import SYNC
 
 KEYS = (16, 32, 64, 128)  # keys: of an iteration [tried; test_sizes_tried_for_a_pass]
 ROWS = (1, 2)  # fragments: of a warp along the rows [tried; test_sizes_tried_for_a_pass]

@@ -18,26 +18,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....dsl import syntax
-from ....dsl.support.cached import cached_property
-from ....dsl.types import DType
-from ...lower.lowering_context import LoweringContext
-from ...lower.tiling.delinearize import longer_later
-from ...plan.computations import Computation
-from ...schedule.build_tree import constant_size
-from ...schedule.build_tree import modifier as modifier_of
-from ..access_model import AccessModel, AccessProblem, operations
-from ..block_order.waves import within_slices
-from ..constraints import Slot
-from ..line_builders import modifier, tile_text
-from ..machine_model import MachineModel
-from ..one_pass.combined_parts import AT_ONCE
-from ..one_pass.find_pass import OnePass, name_of
-from ..one_pass.visited_tiles import visited_tiles
-from ..tile_space import Tiles, ceil_div, useful_share
-from .cost import ResourceUse, TileTraffic, resident_blocks
-from .operand_layouts import StagedOperand
-from .split_reductions import with_splits
+from .....dsl import syntax
+from .....dsl.support.cached import cached_property
+from .....dsl.types import DType
+from ....lower.lowering_context import LoweringContext
+from ....lower.tiling.delinearize import longer_later
+from ....plan.computations import Computation
+from ....schedule.build_tree import constant_size
+from ....schedule.build_tree import modifier as modifier_of
+from ...access_model import AccessModel, AccessProblem, operations
+from ...block_order.waves import within_slices
+from ...constraints import Slot
+from ...line_builders import modifier, tile_text
+from ...machine_model import MachineModel
+from ...one_pass.combined_parts import AT_ONCE
+from ...one_pass.find_pass import OnePass, name_of
+from ...one_pass.visited_tiles import visited_tiles
+from ...tile_space import Tiles, ceil_div, useful_share
+from ..cost import ResourceUse, TileTraffic, resident_blocks
+from ..operand_layouts import StagedOperand
+from ..split_reductions import with_splits
 
 RUNNING = 7  # registers: for a row, of a pass: both statistics as results and before, the correction [estimate; test_registers]
 SPARE = 8  # registers: for addresses; results and running values are not alive together [measured: online; test_registers]
