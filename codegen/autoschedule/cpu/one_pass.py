@@ -124,7 +124,7 @@ def core_pass(device: Device, computations: tuple[Computation, ...]) -> Pass | N
     levels = cores_and_lanes(device)
     found = one_pass_of(computations) if levels is not None else None
     registers = device.memories[-1].registers
-    if levels is None or found is None or registers is None:
+    if levels is None or found is None or found.beside or registers is None:
         return None
     cores, lane = levels
     dtype = found.statistics[0].value.dtype.compute

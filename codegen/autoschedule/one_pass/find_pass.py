@@ -29,6 +29,7 @@ class OnePass:
     scores      products with rows and keys           values     what is computed of them for each row and key
     sums        for each row, over the keys           products   with more indices than the rows
     operands    elements of memory that are converted where they are staged, for a product
+    beside      those of the sums that read no running value; the loop has them if they are open around it
     """
 
     rows: tuple[str, ...]
@@ -39,6 +40,7 @@ class OnePass:
     sums: tuple[Computation, ...]
     products: tuple[Computation, ...]
     operands: tuple[Computation, ...] = ()
+    beside: tuple[Computation, ...] = ()
 
     def features(self, product: Computation) -> tuple[str, ...]:
         """The indices of a product beside the rows."""
@@ -99,8 +101,9 @@ def one_pass_of(computations: tuple[Computation, ...]) -> OnePass | None:
         return None
     if any(not _is_read(w, computations) and _follows(w, computations) for w in values):
         return None
-    # What does not follow the statistic has a loop of its own, which would compute the scores again.
-    return found if {d.reduction.name for d in chain} >= {w.name for w in over} else None
+    follow = {d.reduction.name for d in chain}
+    found = replace(found, beside=tuple(w for w in over if w.name not in follow))
+    return found if set(found.beside) <= set(sums) else None
 
 
 def _is_operand(w: Computation, computations: tuple[Computation, ...]) -> bool:

@@ -232,7 +232,7 @@ def lane_passes(ctx: LoweringContext, found: OnePass | None) -> tuple[LanePass, 
     """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before, and
     where each row has keys of its own: then lanes have nothing to share. `found` may be a product of a product."""
     machine = block_machine(ctx.device)
-    if machine is None or found is None or len(found.products) != 1 or found.operands:
+    if machine is None or found is None or len(found.products) != 1 or found.operands or found.beside:
         return ()
     product = found.products[0]
     if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):

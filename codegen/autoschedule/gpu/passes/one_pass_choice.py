@@ -37,13 +37,16 @@ from ...rank import (
 from ...report import CandidateReport, LaunchReport, launch_report
 from .lane_pass import LanePass, lane_passes
 from .one_pass import FragmentPass, fragment_passes
+from .reduced_product import ReducedProduct, reduced_products
+
+PassNest = FragmentPass | LanePass | ReducedProduct
 
 # times: as long as launches apart, that a pass is predicted to take at most [estimate; test_alike_the_pass_is_taken]
 ALIKE = 1.03
 BEFORE = "operands before a pass"  # a pass beside launches that convert its operands, in a report
 
 
-def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass | LanePass, ...]:
+def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[PassNest, ...]:
     """How a pass is laid out, then with FUSED rows. Empty: there is no pass."""
     own = _nests(ctx, computations)
     are_few = bool(own) and own[0].most[own[0].row] <= own[0].least_of_block()
@@ -51,12 +54,13 @@ def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> t
     return own if fused is None else (*own, *_nests(ctx, fused))
 
 
-def _nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass | LanePass, ...]:
+def _nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[PassNest, ...]:
     """By instructions for both products; by lanes where these have more rows than there are, or there are none."""
     found = fragment_passes(ctx, computations)
     if found and found[-1].most[found[-1].row] >= found[-1].rows_of_call:
         return found
-    return (*found, *lane_passes(ctx, one_pass_of(computations)))
+    whole = one_pass_of(computations)
+    return (*found, *lane_passes(ctx, whole), *reduced_products(ctx, whole))
 
 
 def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[RankedCandidates]:
@@ -70,7 +74,7 @@ def rank_pass(ctx: LoweringContext, computations: tuple[Computation, ...]) -> li
 
 
 def _ranked(
-    ctx: LoweringContext, computations: tuple[Computation, ...], nests: Iterable[FragmentPass | LanePass], far_off: float
+    ctx: LoweringContext, computations: tuple[Computation, ...], nests: Iterable[PassNest], far_off: float
 ) -> list[RankedCandidates]:
     at = sample_sizes(ctx, computations)
     return [r for nest in nests if (r := rank_nest(ctx, at, nest, far_off=far_off)) is not None]
