@@ -177,7 +177,7 @@ def test_an_author_names_the_instruction() -> None:
 
 
 @pytest.mark.parametrize(("device", "rows", "launches"), [
-    ("sm_80", 256, 1), ("sm_80", 512, 4), ("gfx90a", 2048, 4), ("gfx942", 2048, 1), ("gfx1100", 2048, 1),
+    ("sm_80", 256, 1), ("sm_80", 1024, 4), ("gfx90a", 2048, 4), ("gfx942", 2048, 1), ("gfx1100", 2048, 1),
 ])  # fmt: skip
 def test_operands_of_a_pass_are_converted_before(device: str, rows: int, launches: int) -> None:
     """In launches of their own where many blocks of rows read each key, else by the pass, where it stages them. Both products

@@ -8,6 +8,7 @@ from andiron.codegen.autoschedule.default_schedules import default_schedules
 from andiron.codegen.autoschedule.gpu.cost import cost
 from andiron.codegen.autoschedule.gpu.passes.lane_pass import LanePass, lane_passes
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
+from andiron.codegen.autoschedule.one_pass.find_pass import one_pass_of
 from andiron.codegen.autoschedule.op_context import context_of
 from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.passes import CompiledProgram
@@ -64,7 +65,7 @@ def nest(device: str, name: str, sizes: dict[str, int]) -> LanePass:
     op, machine = specialise(module.ops[name], sizes), module.device(device)
     computations = pass_in_one_launch(op)
     assert computations is not None
-    (found,) = lane_passes(context_of(op, machine), computations)
+    (found,) = lane_passes(context_of(op, machine), one_pass_of(computations))
     return found
 
 
