@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.gpu import one_pass_choice
 from andiron.codegen.autoschedule.gpu.cost import cost
+from andiron.codegen.autoschedule.gpu.passes import one_pass_choice
 from andiron.codegen.autoschedule.gpu.passes.one_pass import FragmentPass, calls, fragment_passes
 from andiron.codegen.autoschedule.launches.launches_of_op import joined_intermediates, launches_of
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule import default_schedules as every
 from andiron.codegen.autoschedule.default_schedules import default_schedules
-from andiron.codegen.autoschedule.gpu import pass_model
+from andiron.codegen.autoschedule.gpu.passes import pass_model
 from andiron.codegen.autoschedule.gpu.passes.one_pass_choice import pass_nests
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.gpu import one_pass
+from andiron.codegen.autoschedule.gpu.passes import one_pass
 from andiron.codegen.autoschedule.gpu.passes.one_pass import FragmentPass, fragment_passes
 from andiron.codegen.autoschedule.one_pass.chains import pass_in_one_launch
 from andiron.codegen.autoschedule.op_context import context_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from andiron.codegen.autoschedule.gpu import one_pass_choice
+from andiron.codegen.autoschedule.gpu.passes import one_pass_choice
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
