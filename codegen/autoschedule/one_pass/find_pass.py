@@ -47,6 +47,11 @@ class OnePass:
         return tuple(i for i in product.indices if i not in self.rows)
 
     @property
+    def only_product(self) -> Computation | None:
+        """The product over the keys, where there is one, and no sum `beside` it."""
+        return self.products[0] if len(self.products) == 1 and not self.beside else None
+
+    @property
     def all_features(self) -> frozenset[str]:
         """The indices of products and scores beside the rows and the keys."""
         return frozenset(i for w in (*self.scores, *self.products) for i in w.all_indices) - {*self.rows, self.key}

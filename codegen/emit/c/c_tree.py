@@ -74,8 +74,7 @@ class Statement(_Shape):
     @cached_property
     def within(self) -> frozenset[str]:
         """The names that it mentions, and the statements in it."""
-        mine = frozenset(self.mentioned)
-        return mine.union(*[s.within for body in bodies(self) for s in body]) if self.BODIES else mine
+        return frozenset(self.mentioned).union(*[s.within for body in bodies(self) for s in body])
 
 
 @dataclass(frozen=True)

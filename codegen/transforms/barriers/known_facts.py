@@ -239,16 +239,9 @@ def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tu
 def _relevant(about: tuple[Expr, ...], conds: Iterable[Expr]) -> tuple[Expr, ...]:
     """Conditions that touch the variables of `about`, directly or through each other; others only slow the proof."""
     reach = set().union(*[e.variables() for e in about])
-    names = {c: c.variables() for c in conds}
-    apart, reached = [*names], 0
-    while len(reach) > reached:
-        reached = len(reach)
-        rest = []
-        for c in apart:
-            if reach.isdisjoint(names[c]):
-                rest.append(c)
-            else:
-                reach |= names[c]
-        apart = rest
-    without = set(apart)
-    return tuple([c for c in names if c not in without])
+    left = [(c, c.variables()) for c in conds]
+    some = left
+    while some:
+        some = [names for _, names in left if not reach.issuperset(names) and not reach.isdisjoint(names)]
+        reach.update(*some)
+    return tuple([c for c, names in left if not reach.isdisjoint(names)])

@@ -25,7 +25,6 @@ space must share a name, or the layout must separate them (only if a barrier lie
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from operator import attrgetter
 from typing import NamedTuple
 
 from ....dsl.errors.base import AndironError, InternalError
@@ -148,8 +147,6 @@ class _Conflict(NamedTuple):
     loops: tuple[BarrierNode, ...] = ()
 
 
-_DEPTH = attrgetter("now.depth")
-
 Placed = tuple[list[BarrierNode], BarrierNode, _State]
 
 
@@ -238,7 +235,7 @@ class _Placer:
         outermost level that one of them asks for: the others need not be looked at."""
         if not pairs:
             return [], state
-        for past, b, loops in sorted(pairs, key=_DEPTH):
+        for past, b, loops in sorted(pairs, key=lambda pair: pair.now.depth):
             if self.conflict(past, b) and all(self.conflict(past, self.first(b, x)) for x in loops):
                 break
         else:

@@ -232,9 +232,9 @@ def lane_passes(ctx: LoweringContext, found: OnePass | None) -> tuple[LanePass, 
     """BOUNDED_FEATURES; none also where an operand is read at subscripts that are no plain indices, or is converted before, and
     where each row has keys of its own: then lanes have nothing to share. `found` may be a product of a product."""
     machine = block_machine(ctx.device)
-    if machine is None or found is None or len(found.products) != 1 or found.operands or found.beside:
+    product = found.only_product if found is not None else None
+    if machine is None or found is None or product is None or found.operands:
         return ()
-    product = found.products[0]
     if any(e.constant == 0 for e in found.extents.values()) or any(len(w.reduced) != 1 for w in found.scores):
         return ()
     if len(found.features(product)) != 1 or any(found.extents[i].interval[1] is None for i in found.all_features):

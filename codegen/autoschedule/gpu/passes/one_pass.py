@@ -365,9 +365,7 @@ def calls(m: InstrMatch, spans: dict) -> Any:
 def fragment_passes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[FragmentPass, ...]:
     """The passes of attention and the like by instructions."""
     found = one_pass_of(computations)
-    return (
-        product_passes(ctx, computations, found) if found is not None and len(found.products) == 1 and not found.beside else ()
-    )
+    return product_passes(ctx, computations, found) if found is not None and found.only_product is not None else ()
 
 
 def product_passes(ctx: LoweringContext, computations: tuple[Computation, ...], found: OnePass) -> tuple[FragmentPass, ...]:

@@ -55,7 +55,8 @@ def pass_nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> t
 
 
 def _nests(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[PassNest, ...]:
-    """By instructions for both products; by lanes where these have more rows than there are, or there are none."""
+    """By instructions for both products; by lanes where these have more rows than there are, or there are none. Without a
+    product over the keys, that of the scores."""
     found = fragment_passes(ctx, computations)
     if found and found[-1].most[found[-1].row] >= found[-1].rows_of_call:
         return found
