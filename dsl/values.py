@@ -81,6 +81,7 @@ class Apply(_Tree):
         trunc sigmoid relu gelu silu
     `div` is float division, `floordiv` and `mod` are for integers and floor. Tile programs have `divide_by(x, d, r)`, too: it
     is x / d, and r is `reciprocal(d)`, computed before a loop. `scaled(x, c)` is x * c, and 0 where x is 0, whatever c is.
+    `above_zero(x)` is x, and 1 where x is 0 or less.
     """
 
     fn: str

@@ -14,6 +14,7 @@ C may not depend on t. Two functions decide this and give C. They call each othe
     pow(u, w)  pow(u, shift(w)), if u is the same for all t
     u+w        scale(u), if it is scale(w)                                u*w        shift(u) * w, if w is the same for all t
     max(u, w)  scale(u), if it is scale(w) and positive                   max(u, w)  shift(u), if it is shift(w)
+    else       v' / v, if v is positive, and the same for all t           else       v' - v, as there
 
 A sum is corrected by a factor, a maximum or minimum by a term: addition distributes over these.
 
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, children, copied, loads
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, children, copied, loads, transform
 
 _ROUNDING = ("floor", "ceil", "round", "trunc")
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -142,7 +143,7 @@ class _Derivation:
             raise DoesNotFollow(f"shifts the {self.noun} by a factor that varies with `{sorted(both)[0]}`")
 
     def _positive(self, c: Value | None) -> bool:
-        """Whether a factor is more than 0, where it is a number at all."""
+        """Whether a value is more than 0, where it is a number at all, and where running values are not 0."""
         match c:
             case None:
                 return True
@@ -157,7 +158,26 @@ class _Derivation:
                 return all(map(self._positive, args))
             case Apply(fn="sqrt" | "rsqrt", args=(u,)):
                 return self._positive(u)
+            case Apply(fn="where", args=(_, u, w)):
+                return self._positive(u) and self._positive(w)
+            case Apply(fn="max", args=args):
+                return any(map(self._positive, args))
         return isinstance(c, Apply) and c.fn in _POSITIVE
+
+    def _changed(self, v: Value, change: Callable[[Value], Value | None], fn: str) -> Value | None:
+        """By the operator of the value; else by `fn` of it and its value before, if it is the same for all elements."""
+        try:
+            return change(v)
+        except DoesNotFollow:
+            if self._indices(v) & self.reduced or not self._positive(v):  # the root of what may be negative is no number
+                raise
+            return Apply(fn, (v, self._before(v)), v.dtype)
+
+    def _before(self, v: Value) -> Value:
+        def step(x: Value) -> Value | None:
+            return self._statistic(x).previous(x) if isinstance(x, Load) and x.tensor in self.statistics else None
+
+        return transform(v, step)
 
     # ------------------------------------------------------------ factors
 
@@ -165,6 +185,9 @@ class _Derivation:
         """c with v' = v * c. Raises DoesNotFollow."""
         if not self.varies(v):
             return None
+        return self._changed(v, self._scale, "div")
+
+    def _scale(self, v: Value) -> Value | None:
         match v:
             case Load():
                 before = self._statistic(v).previous(v)
@@ -240,6 +263,9 @@ class _Derivation:
         """c with v' = v + c. Raises DoesNotFollow."""
         if not self.varies(v):
             return None
+        return self._changed(v, self._shift, "sub")
+
+    def _shift(self, v: Value) -> Value | None:
         match v:
             case Load():
                 before = self._statistic(v).previous(v)
@@ -332,6 +358,10 @@ def _mul(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
 def _div(a: Value | None, b: Value | None, dtype: DType) -> Value | None:
     if b is None:
         return a
+    if a == b:
+        return None
+    if a is None and isinstance(b, Apply) and b.fn == "div":  # 1 / (a' / a)
+        return Apply("div", (b.args[1], b.args[0]), dtype)
     return Apply("div", (Const(1, dtype) if a is None else a, b), dtype)
 
 

@@ -131,7 +131,7 @@ def is_element(x: Array, element: int) -> np.ndarray:
     return (at[..., 0] == element) & (at[..., 1] == element)
 
 
-OF_BOTH_FIELDS = ("add", "sub", "mul", "scaled", "fma", "neg")  # of `field_function`: those of one expression
+OF_BOTH_FIELDS = ("add", "sub", "mul", "scaled", "above_zero", "fma", "neg")  # of `field_function`: those of one expression
 
 
 def field_function(fn: str, x: list[np.ndarray], p: Any) -> np.ndarray | None:
@@ -141,6 +141,8 @@ def field_function(fn: str, x: list[np.ndarray], p: Any) -> np.ndarray | None:
             return (x[0] + x[1]) % p
         case "sub":
             return (x[0] - x[1]) % p
+        case "above_zero":
+            return x[0]
         case "mul" | "scaled":
             return x[0] * x[1] % p
         case "fma":

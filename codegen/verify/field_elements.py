@@ -4,7 +4,7 @@ A program and its op are polynomials over these elements. Two different ones agr
 degree / p, independently in each of two lanes (Schwartz 1980, Zippel 1979): below 1e-15 for any program here. A term that is
 added twice, or never, gives another polynomial, and neither rounding, cancellation nor a maximum hides the difference:
 
-    + - * / fma, sum, prod     are the field's, as is `scaled`; constants and indices are themselves
+    + - * / fma, sum, prod     are the field's, as is `scaled`; constants and indices are themselves, as is `above_zero`
     max min or and             are commutative and associative operations of their own that are not idempotent: with e the
                                identity, 1 + s (a op b - e) = (1 + s (a - e)) (1 + s (b - e)) for a random s
     exp exp2                   turn sums into products, as they do for numbers (EXPONENTS)

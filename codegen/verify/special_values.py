@@ -19,7 +19,7 @@ from ...dsl.types import TYPES
 from ..interpret.domain import Array
 from .field_arithmetic import NO_NUMBER, P, Q, field_element, is_constant, is_element
 
-_AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2")  # they have no finite value where their last argument is 0
+_AT_ZERO = ("div", "reciprocal", "rsqrt", "log", "log2", "above_zero")  # another formula holds where their last argument is 0
 _PRODUCTS = ("mul", "div", "scaled")
 _OF_ZERO = {*_AT_ZERO, *_PRODUCTS, "fma"}
 _FEW = 64  # constants: of which looking for the distinct ones would take longer than to compute each [limit]

@@ -231,6 +231,7 @@ _FUNCTIONS: dict[str, Any] = {
     "reciprocal": lambda x: 1 / x,
     "divide_by": lambda x, d, _: np.divide(x, d),
     "scaled": lambda x, c: np.where(x == 0, x, x * c),
+    "above_zero": lambda x: np.where(x <= 0, x.dtype.type(1), x),
     "neg": np.negative,
     "min": np.minimum,
     "max": np.maximum,

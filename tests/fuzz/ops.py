@@ -11,6 +11,7 @@ from random import Random
 from .model import FLOATS, INTS, Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Statement, Tensor, computes_in, reads
 from .wide.domains import partly, prefix, random_domain
 from .wide.left_ranges import with_ranges
+from .wide.statistics import one_pass
 
 DIMS = ("M", "N", "K", "L", "P", "Q", "R", "S")
 SOURCES = {
@@ -242,24 +243,6 @@ class Writer:
             e = self.after(e, free, indices)
         self.assign(indices, free, e, dtype)
 
-    def distances(self, dims: tuple[str, ...]) -> None:
-        """An extreme, and a sum of exponentials of the distances to it, as in a softmax: what `online` is for."""
-        rng, indices = self.rng, self.indices(dims)
-        over = rng.sample(list(indices), rng.randint(1, min(2, len(indices))))
-        free = [i for i in indices if i not in over]
-        body, kind = self.using(self.atoms(indices, 2), rng.randint(0, 1)), rng.choice(("max", "min"))
-        if self.maybe(0.4):  # some elements of a row count, or none
-            edge = Binary("*", Number(rng.randint(1, 4)), Named(free[0])) if free else Number(rng.randint(0, 2))
-            body = Apply("where", (self.truth(Named(over[0]), edge), body, Number(float("-inf" if kind == "max" else "inf"))))
-        domain = random_domain(self.rng, over, free)
-        first = Reduce(kind, tuple(over), body, domain=domain)
-        extreme = Read(self.assign(indices, free, first, self.compute), tuple(map(Named, free)))
-        away = Binary("-", body, extreme) if kind == "max" else Binary("-", extreme, body)
-        term: Expr = Apply("exp", (away,))
-        if self.maybe(0.5):
-            term = Binary("*", term, rng.choice(self.atoms(indices, 1)))
-        self.assign(indices, free, Reduce("sum", tuple(over), term, domain=domain), self.compute)
-
     def after(self, e: Expr, free: list[str], indices: dict[str, str]) -> Expr:
         more = [self.literal(self.rng.randint(1, 3))]
         if free:
@@ -388,7 +371,7 @@ def _draft(rng: Random, name: str, long: float) -> Op:
     if rng.random() < 0.08:
         w.window(_some(rng, pool, 3))
     if 0.46 <= style < 0.5 and w.compute in FLOATS:
-        w.distances(_some(rng, pool, 3))
+        one_pass(w, _some(rng, pool, 3))
     if 0.42 <= style < 0.46:
         prefix(w, _some(rng, pool, 3))
     makes = (w.pointwise, w.reduction, w.contraction, w.fill)

@@ -1,15 +1,8 @@
 """Which reductions in focus follow others in a pass of `tile ... online`, and the corrections of their partial results.
 
-FOLLOWS            a sum reads the result of a maximum or minimum over the same index, and `algebra.follow` has a correction.
-DEFINED            the correction is a number for all finite values: it does not divide by one that may be 0.
-OWN_ROW            it reads the statistic of its own row: registers hold no other.
-BEFORE_THE_FIRST   until an element counts, the statistic is the infinity that it starts from, where F has no value. F is
-                   evaluated at 0 in its place. What it adds is 0 then, and so is the correction when the first element arrives
-                   that counts. (With 0 in place of the previous value too, the correction might be infinite.)
-NO_NUMBER          where an element makes the statistic infinite or no number, so does the correction of all later partial
-                   results. The op has the same result only if that element adds what is no number.
-NONE_COUNTED       if none counts in the whole range, the result is that of the op: F at the infinity, which is no number, or 0.
-SAME_TERMS         a term outside of a domain that both have changes neither of them. Else each of its conditions is a choice.
+FOLLOWS      a sum reads the result of a maximum or minimum over the same index, and `algebra.follow` has a correction.
+OWN_ROW      it reads the statistic of its own row: registers hold no other.
+SAME_TERMS   a term outside of a domain that both have changes neither of them. Else each of its conditions is a choice.
 """
 
 from __future__ import annotations
@@ -26,8 +19,9 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import TYPES
 from ....dsl.values import Apply, Const, Load, Masked, Value, copied, loads, transform
+from ...algebra.first_element import AtTheStart, Followed, NotKnown
 from ...algebra.follow import DoesNotFollow, Statistic, correction, is_nonnegative
-from ...algebra.limits import INF, Kind, Limit, limit
+from ...algebra.limits import INF
 from ...plan.computations import Computation
 from ...plan.derived_names import PreviousValue, tensor_of
 from ..intermediates.readers import reads_own_element
@@ -41,13 +35,13 @@ START = {"max": -INF, "min": INF}  # what the statistics start from, which have 
 @dataclass(frozen=True)
 class Dependence:
     """`reduction` follows `statistic`: its partial result is multiplied by `correction`, which loads the accumulator of the
-    statistic, and its `PreviousValue`. `no_number`: that is its result where no element counts for the statistic, and there are
-    elements: what is at least 0 where there are some is `some`."""
+    statistic, and its `PreviousValue`. `start`: of these, until an element counts. What is at least 0 where there are elements
+    is `some`."""
 
     statistic: Computation
     reduction: Computation
     correction: Value
-    no_number: bool
+    start: AtTheStart
     some: tuple[Expr, ...]
 
 
@@ -69,6 +63,7 @@ def dependences(focus: Focus, index: str, span: Span | None) -> tuple[Dependence
                 help=APART,
             )
         out.append(_dependence(focus, statistics[0], w, span))
+    _check_alike(out, span)
     return tuple(out)
 
 
@@ -85,6 +80,8 @@ def readers_of(focus: Focus, statistic: Computation) -> Iterator[Computation]:
 
 
 def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span | None) -> Dependence:
+    assert w.reduction is not None
+    assert statistic.reduction is not None
     name = statistic.name
     domain = statistic.domain if set(statistic.domain) == set(w.domain) else ()  # SAME_TERMS
     some = has_terms(statistic, domain, statistic.reduced)
@@ -93,9 +90,8 @@ def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span
         raise NotYet(f"which rows have elements with {text} is not known: such a pass is not lowered yet", span, help=APART)
     body, value = (_expanded(focus, copied(x.term if domain else x.value), statistic, w, span) for x in (statistic, w))
     reduced = {*w.reduced, *(c for c, fused in w.alias.items() if fused in w.reduced)}
-    known = statistic.reduction is not None and statistic.reduction.kind in ("sum", "max") and is_nonnegative(body)
+    known = statistic.reduction.kind in ("sum", "max") and is_nonnegative(body)
     running = Statistic(body, lambda load: replace(load, tensor=PreviousValue(load.tensor)), known)
-    assert w.reduction is not None
     try:
         found = correction(w.reduction.kind, value, {name: running}, frozenset(reduced))
     except DoesNotFollow as reason:
@@ -105,7 +101,26 @@ def _dependence(focus: Focus, statistic: Computation, w: Computation, span: Span
             help=APART,
         ) from None
     _supported(statistic, w, span)
-    return Dependence(statistic, w, found.value, _at_the_start(statistic, w, body, value, found.value, span), some)
+    names = statistic.result, w.result
+    now, before, infinity = statistic.name, PreviousValue(statistic.name), START[statistic.reduction.kind]
+    try:
+        start = Followed(body, value, found.value, now, before, infinity, names).at_the_start()
+    except NotKnown as reason:
+        raise NotYet(str(reason), span, help=APART) from None
+    return Dependence(statistic, w, found.value, start, some)
+
+
+def _check_alike(chain: list[Dependence], span: Span | None) -> None:
+    """A pass has one value of a statistic, also until an element counts. Raises NotYet."""
+    for d in chain:
+        for other in chain:
+            if d.statistic is other.statistic and d.start.divides and not other.start.divides:
+                raise NotYet(
+                    f"`{d.reduction.result}` divides by `{d.statistic.result}`, which may be 0, and"
+                    f" `{other.reduction.result}` reads that 0: such a pass is not lowered yet",
+                    span,
+                    help=APART,
+                )
 
 
 def _supported(statistic: Computation, w: Computation, span: Span | None) -> None:
@@ -144,54 +159,6 @@ def _expanded(focus: Focus, value: Value, statistic: Computation, w: Computation
     return transform(value, step)
 
 
-def _at_the_start(statistic: Computation, w: Computation, body: Value, value: Value, factor: Value, span: Span | None) -> bool:
-    """DEFINED, BEFORE_THE_FIRST, NO_NUMBER and NONE_COUNTED: whether the result is no number where none counts.
-
-    Raises NotYet where something else may happen.
-    """
-    assert statistic.reduction is not None
-    start = START[statistic.reduction.kind]
-
-    def at(v: Value, now: Limit, before: Limit = start, element: Limit = start) -> Limit:
-        def known(x: Value) -> Limit | None:
-            if x == body:
-                return element
-            if isinstance(x, Load) and x.tensor in (statistic.name, PreviousValue(statistic.name)):
-                return now if x.tensor == statistic.name else before
-            return None
-
-        return limit(v, known)
-
-    if at(factor, Kind.FINITE, Kind.FINITE) is Kind.ANY:  # DEFINED
-        raise NotYet(
-            f"the correction of `{w.result}` is not known to be a number for each value of `{statistic.result}`",
-            span,
-            help=APART,
-        )
-    added = (at(value, 0.0), at(value, Kind.FINITE), at(factor, Kind.FINITE), at(factor, 0.0))
-    for special in (math.nan, -start):  # NO_NUMBER
-        if _may_be_number(at(value, special, special, special)) and not at(factor, special, special) == 1.0:
-            raise NotYet(
-                f"an element that makes `{statistic.result}` {special} is not known to make `{w.result}` nan, as its correction"
-                " does",
-                span,
-                help=APART,
-            )
-    whole = at(value, start)
-    none = isinstance(whole, float) and (math.isnan(whole) or whole == 0)
-    if any(x != 0.0 for x in added) or not none:
-        raise NotYet(
-            f"an element that does not count for `{statistic.result}` ({start}) is not known to add 0 to `{w.result}`",
-            span,
-            help=APART,
-        )
-    return math.isnan(whole) if isinstance(whole, float) else False
-
-
-def _may_be_number(x: Limit) -> bool:
-    return not (isinstance(x, float) and math.isnan(x))
-
-
 def accumulator_load(w: Computation, name: str) -> Load:
     """The element of an accumulator, or of what goes along with it, in the computation's own indices."""
     return Load(name, tuple(as_expr(Var(i)) for i in w.indices), w.value.dtype)
@@ -202,19 +169,25 @@ def start_of(statistic: Computation) -> Const:
     return Const(START[statistic.reduction.kind], statistic.value.dtype)
 
 
-def none_counts(statistic: Computation, value: Load) -> Value:
-    """Whether no element counted for this value of the statistic."""
-    return Apply("eq", (value, start_of(statistic)), TYPES["bool"])
-
-
-def read_as_number(statistic: Computation, value: Load) -> Value:
-    """BEFORE_THE_FIRST: the value of the statistic as F reads it."""
+def read_as_number(d: Dependence, value: Load) -> Value:
+    """The value of the statistic as F reads it, until an element counts as well."""
     dtype = value.dtype.compute
-    return Apply("where", (none_counts(statistic, value), Const(0, dtype), value), dtype)
+    if d.start.divides:
+        return Apply("above_zero", (value,), dtype)
+    return Apply("where", (Apply("eq", (value, start_of(d.statistic)), TYPES["bool"]), Const(0, dtype), value), dtype)
+
+
+def corrected(d: Dependence, held: Value, factor: Value) -> Value:
+    """A partial result, for another value of the statistic."""
+    return Apply("scaled" if d.start.kept else "mul", (held, factor), held.dtype.compute)
 
 
 def result_at_the_end(d: Dependence, held: Load, statistic: Load) -> Value:
     """NONE_COUNTED: no number is the result of a row in which there are elements, and none counts."""
     dtype = held.dtype.compute
-    none = Apply("where", (none_counts(d.statistic, statistic), Const(math.nan, dtype), held), dtype)
+    if d.start.divides:  # 0 / 0 is no number, and all else is itself
+        none = Apply("mul", (held, Apply("div", (statistic, statistic), dtype)), dtype)
+    else:
+        counts = Apply("eq", (statistic, start_of(d.statistic)), TYPES["bool"])
+        none = Apply("where", (counts, Const(math.nan, dtype), held), dtype)
     return Masked(d.some, none, held, dtype)

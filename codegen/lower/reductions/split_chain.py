@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 
 from ....dsl.index.expr import Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Apply, Cast, Load, Value, loads, transform, with_loads
+from ....dsl.values import Cast, Load, Value, loads, transform, with_loads
 from ...plan.computations import Computation, Output
 from ...plan.derived_names import PreviousValue
 from ..lowering_context import LoweringContext
-from .dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end
+from .dependent_reductions import Dependence, accumulator_load, corrected, read_as_number, result_at_the_end
 
 
 def with_own_values(
@@ -77,11 +77,10 @@ def _with_whole(ctx: LoweringContext, w: Computation) -> tuple[Computation, Load
 
 
 def _corrected(d: Dependence, statistic: Computation, w: Computation, whole: Load) -> Computation:
-    names = {PreviousValue(d.statistic.name): statistic.value, d.statistic.name: read_as_number(d.statistic, whole)}
-    wide = w.value.dtype.compute
-    value: Value = Apply("mul", (w.value, with_loads(d.correction, names)), wide)
-    value = value if wide == w.value.dtype else Cast(value, w.value.dtype)
-    return replace(w, value=value, outputs=_at_the_end(d, w, whole) if d.no_number else w.outputs)
+    names = {PreviousValue(d.statistic.name): statistic.value, d.statistic.name: read_as_number(d, whole)}
+    value = corrected(d, w.value, with_loads(d.correction, names))
+    value = value if value.dtype == w.value.dtype else Cast(value, w.value.dtype)
+    return replace(w, value=value, outputs=_at_the_end(d, w, whole) if d.start.no_number else w.outputs)
 
 
 def _at_the_end(d: Dependence, w: Computation, whole: Load) -> tuple[Output, ...]:

@@ -24,7 +24,14 @@ from ...plan.computations import Computation
 from ...plan.derived_names import CorrectionFactor, PreviousValue, RunningValue
 from ..leaves.fragment_fit import Digits
 from ..reductions.accumulator_computations import CombineInTurn, RunningUpdate
-from ..reductions.dependent_reductions import Dependence, accumulator_load, read_as_number, result_at_the_end, start_of
+from ..reductions.dependent_reductions import (
+    Dependence,
+    accumulator_load,
+    corrected,
+    read_as_number,
+    result_at_the_end,
+    start_of,
+)
 
 Registers = tuple[tuple[str, tuple[str, ...], DType, str], ...]  # what is made there: name, indices, type, and its statistic
 
@@ -69,7 +76,7 @@ def iteration(
 def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read: set[str]) -> Update:
     """Around the new elements of the statistic `w`, or the combination of its parts. `read`: tensors that others read."""
     before = PreviousValue(w.name)
-    names, now = _now(w, read)
+    names, now = _now(w, chain[0], read)
     made = [(x, w.indices, w.value.dtype, w.name) for x in (before, *(n.name for n in names))]
     after = list(names)
     factors: dict[Value, str] = {}
@@ -81,7 +88,7 @@ def update(w: Computation, chain: list[Dependence], shown: dict[str, str], read:
             after.append(_update(w, name, value))
             made.append((name, w.indices, value.dtype, w.name))
         factor = Load(name, accumulator_load(w, name).indices, value.dtype)
-        after.append(_corrected(d.reduction, factor, shown[d.reduction.name]))
+        after.append(_corrected(d, factor, shown[d.reduction.name]))
     return Update((_update(w, before, accumulator_load(w, w.name)),), tuple(after), tuple(made))
 
 
@@ -104,28 +111,28 @@ def _combined(w: Computation, over: Digits) -> tuple[Computation, ...]:
     return _update(w, w.name, start_of(w)), w, lanes, _update(w, w.name, joined)
 
 
-def _now(w: Computation, read: set[str]) -> tuple[list[RunningUpdate], Load]:
+def _now(w: Computation, d: Dependence, read: set[str]) -> tuple[list[RunningUpdate], Load]:
     """The results of the statistic that are read, as they are by now, and the load of its value among them."""
     held = accumulator_load(w, w.name)
     plain = next((o for o in w.outputs if o.tensor in read and isinstance(o.value, Load)), None)
     name, at = (plain.tensor, plain.indices) if plain is not None else (RunningValue(w.name), w.indices)
     value = Load(name, tuple(as_expr(Var(i)) for i in at), held.dtype)
-    out = [_update(w, name, read_as_number(w, held), at)]
+    out = [_update(w, name, read_as_number(d, held), at)]
     for o in w.outputs:
         if o.tensor in read and o.tensor != name:
             out.append(_update(w, o.tensor, with_loads(o.value, {w.name: value}), o.indices))
     return out, value
 
 
-def _corrected(w: Computation, factor: Load, shown: str) -> RunningUpdate:
-    held = accumulator_load(w, w.name)
-    value = Apply("mul", (held, factor), held.dtype.compute)
+def _corrected(d: Dependence, factor: Load, shown: str) -> RunningUpdate:
+    w = d.reduction
+    value = corrected(d, accumulator_load(w, w.name), factor)
     return RunningUpdate(w.name, w.indices, value, None, w.extents, span=w.span, fused=w.fused, corrects=w.name, shown=shown)
 
 
 def at_the_end(d: Dependence) -> RunningUpdate | None:
     """NONE_COUNTED: no number is the result of a row in which there are elements, and none counts."""
-    if not d.no_number:
+    if not d.start.no_number:
         return None
     held, statistic = accumulator_load(d.reduction, d.reduction.name), accumulator_load(d.statistic, d.statistic.name)
     value = result_at_the_end(d, held, statistic)

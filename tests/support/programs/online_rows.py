@@ -24,6 +24,62 @@ SIZES = ((5, 37, 7), (4, 16, 8), (1, 1, 1), (3, 0, 2), (9, 130, 5), (0, 9, 3), (
 EMPTY_OR_ONE = [(0, 9, 3), (2, 9, 0), (3, 0, 2), (1, 1, 1)]
 INF = float("inf")
 
+# Schedules of a pass, and of one whose parts a later launch combines.
+CPU_PASSES = {
+    "rows": "tile i: 4 -> core / keep m, l in register / keep o in l1 / tile t: 8 online / keep p in l1 / tile i: 1 / compute",
+    "inlined": "tile i: 4 -> core / keep m, l in register / tile d: 8 / keep o in register / tile t: 16 online / compute",
+    "tile in tile": "tile i: 4 -> core / keep m, l, o in register / tile t: 48 online / tile t: 16 / keep p in register",
+    "lanes": "tile i: 8 -> core / keep m, l, o in register / tile t: 8 online / keep p in register / tile i: 1 -> lane",
+    "whole": "tile i: 2 -> core / keep m, l, o in register / tile t: 64 online unroll 2 / tile d: 4 / compute",
+    "lanes of a vector": "tile i: 2 -> core / keep m, l, o in register / tile t: 32 online / tile t: 1 -> lane",
+    "two cores": "tile i: 2 / keep m, l, o in register / tile t: 64 online / tile t: 32 -> core online / tile t: 8 online",
+    "tiles of tiles": "tile i: 4 -> core / keep m, l, o in register / tile t: 32 online / tile t: 8 online / tile i: 1",
+    "result in registers": "tile i: 8 -> core / keep m, l in register / keep o in l1 layout (d, i) / tile t: 16 online"
+    " / keep p in l1 layout (t, i) / tile d: 4 / keep o in register / tile t: 1 / tile i: 1 -> lane",
+    "peeled": "tile i: 4 -> core / keep m, l in l1 / keep o in l2 / tile t: 8 online peel / tile i: 1 / tile t: 4 / compute",
+}
+GPU_PASSES = {
+    "threads": "tile i: 32 -> block / tile i: 1 -> thread / keep m, l, o in register / tile t: 16 online / keep p in register",
+    "staged": "tile i: 32 -> block / keep m, l, o in register / tile t: 8 online pipeline 2 / move V -> shared"
+    " / tile i: 1 -> thread / keep p in register",
+    "features": "tile i: 16 -> block / keep m, l, o in register / tile t: 16 online / keep p in shared"
+    " / tile i: 1, d: 4 -> thread",
+    "warps of lanes": "tile i: 2 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
+    " / tile t: 2 -> thread",
+    "lanes apart": "tile i: 4 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
+    " / tile t: 1 every 32 -> thread",
+    "lanes of their own": "tile i: 1 -> block / keep m, l, o in register / tile t: 256 online / tile t: 8 -> thread online"
+    " / tile t: 8 online / keep p in register",
+    "warps": "tile i: 2 -> block / keep m, l, o in register / tile t: 64 online / tile t: 16 -> warp"
+    " / tile i: 1, t: 1 -> thread",
+    "warps of their own": "tile i: 1 -> block / keep m, l in register / tile d: 4 / keep o in register / tile t: 256 online"
+    " / tile t: 64 -> warp online / tile t: 8 online / tile t: 1 -> thread",
+    "tiles of a shared result": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online"
+    " / keep p in shared / tile i: 1, d: 4 -> thread / keep o in register / compute",
+    "shared": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online / keep p in shared"
+    " / tile i: 1, d: 4 -> thread / compute",
+}
+CPU_PARTS = {
+    "parts": "tile i: 4 / tile t: 16 -> core online by workspace / keep m, l, o in register / tile t: 8 online",
+    "in caches": "tile i: 4 -> core / tile t: 16 -> core online by workspace / keep m, l in register / keep o in l1"
+    " / tile t: 8 online / keep p in l1 / tile i: 1 / compute",
+    "lanes": "tile i: 2 -> core / tile t: 64 -> core online by workspace / keep m, l, o in register / tile t: 32 online"
+    " / tile t: 1 -> lane",
+    "peeled rows": "tile i: 2 peel / tile t: 24 -> core online by workspace / keep m, l, o in register / tile t: 8 online",
+}
+GPU_PARTS = {
+    "threads": "tile i: 32 -> block / tile t: 24 -> block online by workspace / tile i: 1 -> thread"
+    " / keep m, l, o in register / tile t: 8 online / keep p in register",
+    "staged": "tile i: 32 -> block / tile t: 16 -> block online by workspace / keep m, l, o in register"
+    " / tile t: 8 online pipeline 2 / move V -> shared / tile i: 1 -> thread / keep p in register",
+    "warps": "tile i: 2 -> block / tile t: 64 -> block online by workspace / keep m, l, o in register / tile t: 64 online"
+    " / tile t: 16 -> warp / tile i: 1, t: 1 -> thread",
+    "lanes of their own": "tile i: 1 -> block / tile t: 128 -> block online by workspace / keep m, l, o in register"
+    " / tile t: 128 online / tile t: 8 -> thread online / tile t: 8 online / keep p in register",
+    "shared": "tile i: 16 -> block / tile t: 32 -> block online by workspace / keep m, l in shared / keep o in shared"
+    " / tile t: 16 online / keep p in shared / tile i: 1, d: 4 -> thread / compute",
+}
+
 
 def written(lines: str) -> str:
     indented = (f"    {x[2:].strip()}" if x.startswith("> ") else x for x in map(str.strip, lines.split(" / ")))

@@ -16,7 +16,9 @@ from andiron.runtime.compile import compile
 
 from ....support.cpp.build import skip_unless_run_here
 from ....support.programs.online_rows import (
+    CPU_PARTS,
     EMPTY_OR_ONE,
+    GPU_PARTS,
     INF,
     ROWS,
     SIZES,
@@ -31,55 +33,36 @@ from ....support.programs.online_rows import (
 )
 from ....support.rotation import rotated
 
-CPU = {
-    "parts": "tile i: 4 / tile t: 16 -> core online by workspace / keep m, l, o in register / tile t: 8 online",
-    "in caches": "tile i: 4 -> core / tile t: 16 -> core online by workspace / keep m, l in register / keep o in l1"
-    " / tile t: 8 online / keep p in l1 / tile i: 1 / compute",
-    "lanes": "tile i: 2 -> core / tile t: 64 -> core online by workspace / keep m, l, o in register / tile t: 32 online"
-    " / tile t: 1 -> lane",
-    "peeled rows": "tile i: 2 peel / tile t: 24 -> core online by workspace / keep m, l, o in register / tile t: 8 online",
-}
-GPU = {
-    "threads": "tile i: 32 -> block / tile t: 24 -> block online by workspace / tile i: 1 -> thread"
-    " / keep m, l, o in register / tile t: 8 online / keep p in register",
-    "staged": "tile i: 32 -> block / tile t: 16 -> block online by workspace / keep m, l, o in register"
-    " / tile t: 8 online pipeline 2 / move V -> shared / tile i: 1 -> thread / keep p in register",
-    "warps": "tile i: 2 -> block / tile t: 64 -> block online by workspace / keep m, l, o in register / tile t: 64 online"
-    " / tile t: 16 -> warp / tile i: 1, t: 1 -> thread",
-    "lanes of their own": "tile i: 1 -> block / tile t: 128 -> block online by workspace / keep m, l, o in register"
-    " / tile t: 128 online / tile t: 8 -> thread online / tile t: 8 online / keep p in register",
-    "shared": "tile i: 16 -> block / tile t: 32 -> block online by workspace / keep m, l in shared / keep o in shared"
-    " / tile t: 16 online / keep p in shared / tile i: 1, d: 4 -> thread / compute",
-}
 
-
-@pytest.mark.parametrize(("name", "target"), rotated(CPU, ("cpu:generic", "cpu:avx2", "cpu:avx512")))
+@pytest.mark.parametrize(("name", "target"), rotated(CPU_PARTS, ("cpu:generic", "cpu:avx2", "cpu:avx512")))
 def test_on_cpus(name: str, target: str) -> None:
     skip_unless_run_here(target)
-    text = text_of(CPU[name])
+    text = text_of(CPU_PARTS[name])
     kernel = compile(text, op="f", schedule="s", target=target)
     kernel_agrees(kernel, text)
     assert np.isfinite(kernel(*special())[0][[0, 1, 3, 4, 8, 9, 10]]).all()
 
 
-@pytest.mark.parametrize(("name", "device"), rotated(GPU, ("sm_80", "gfx942", "sm_75")))
+@pytest.mark.parametrize(("name", "device"), rotated(GPU_PARTS, ("sm_80", "gfx942", "sm_75")))
 def test_under_the_emulator(name: str, device: str) -> None:
-    text = text_of(GPU[name].replace("-> warp", "-> wave") if "gfx" in device else GPU[name])
+    text = text_of(GPU_PARTS[name].replace("-> warp", "-> wave") if "gfx" in device else GPU_PARTS[name])
     kernel = compile(text, op="f", schedule="s", target=f"emulate:{device}")
     kernel_agrees(kernel, text, SIZES[:5])
 
 
 @pytest.mark.parametrize(
-    ("lines", "device"), [(x, "cpu:avx2") for x in CPU.values()] + [(x, "sm_80") for x in GPU.values()], ids=[*CPU, *GPU]
+    ("lines", "device"),
+    [(x, "cpu:avx2") for x in CPU_PARTS.values()] + [(x, "sm_80") for x in GPU_PARTS.values()],
+    ids=[*CPU_PARTS, *GPU_PARTS],
 )
 def test_in_the_interpreter_and_once(lines: str, device: str) -> None:
     """Without races, and each element contributes once, by the right factor. What nothing wrote is not read."""
     program_agrees(text_of(lines), device, ((3, 67, 1), (2, 0, 1), (1, 8, 4)))
 
 
-@pytest.mark.parametrize(("name", "sizes"), rotated([*CPU, *GPU], EMPTY_OR_ONE))
+@pytest.mark.parametrize(("name", "sizes"), rotated([*CPU_PARTS, *GPU_PARTS], EMPTY_OR_ONE))
 def test_sizes_that_are_fixed(name: str, sizes: tuple[int, int, int]) -> None:
-    lines, device = (CPU[name], "cpu:avx2") if name in CPU else (GPU[name], "sm_80")
+    lines, device = (CPU_PARTS[name], "cpu:avx2") if name in CPU_PARTS else (GPU_PARTS[name], "sm_80")
     text = text_of(lines).replace(" where D <= 8", "")
     module = loads(text)
     op = specialise(module.ops["f"], dict(zip("MND", sizes, strict=True)))
@@ -93,7 +76,7 @@ def test_sizes_that_are_fixed(name: str, sizes: tuple[int, int, int]) -> None:
 def test_powers_of_two_are_exact(size: int) -> None:
     """Integers, powers of two and their sums are exact, so the results are those of the reference, for each number of parts."""
     rng = np.random.default_rng(size)
-    text = text_of(GPU["threads"].replace("t: 24", f"t: {size}"), "exp2")
+    text = text_of(GPU_PARTS["threads"].replace("t: 24", f"t: {size}"), "exp2")
     kernel = compile(text, op="f", schedule="s", target="emulate:sm_80")
     for n in (1, 7, 24, 100):
         x = rng.integers(-4, 5, (6, n)).astype(np.float32)
@@ -102,7 +85,7 @@ def test_powers_of_two_are_exact(size: int) -> None:
 
 
 def test_two_launches() -> None:
-    program = program_of(text_of(GPU["threads"]), "sm_80").program
+    program = program_of(text_of(GPU_PARTS["threads"]), "sm_80").program
     assert len(program.launches) == 2
     assert {b.name for b in program.buffers if b.kind == "workspace"} == {"m_parts", "l_parts", "o_sum1_parts"}
 
@@ -114,11 +97,11 @@ def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(split_reduction, "combined_chain", uncorrected)
     with pytest.raises(PointNotOnce):
-        program_of(text_of(CPU["parts"]), "cpu:avx2")
+        program_of(text_of(CPU_PARTS["parts"]), "cpu:avx2")
 
 
 def test_explain_shows_both_corrections() -> None:
-    shown = show_trace(program_of(text_of(GPU["threads"]), "sm_80").trace)
+    shown = show_trace(program_of(text_of(GPU_PARTS["threads"]), "sm_80").trace)
     assert "tiles, one after another; l, o.sum1: times exp(m~ - m)\n" in shown
     assert "* exp(m_parts[max(1, (N + 23)/24), M] - where(m[M] == -inf, 0.0, m[M]))" in shown
 
@@ -248,7 +231,7 @@ def test_what_reads_results_of_a_whole_row_has_another_launch() -> None:
 
 def test_masked_parts() -> None:
     """Parts in which nothing counts have the factor 0, wherever they are, also where the others are far below 0."""
-    text = text_of(CPU["parts"])
+    text = text_of(CPU_PARTS["parts"])
     kernel = compile(text, op="f", schedule="s", target="cpu:generic")
     x, v = arrays(8, 80, 3)
     x[0, :64], x[1, 16:], x[2, 16:48], x[3] = -INF, -INF, -INF, -INF
@@ -258,7 +241,7 @@ def test_masked_parts() -> None:
 
 
 def test_the_lines_are_printed_and_read_again() -> None:
-    made = program_of(text_of(GPU["threads"]), "sm_80")
+    made = program_of(text_of(GPU_PARTS["threads"]), "sm_80")
     assert "tile t: 24 -> block online by workspace\n" in made.schedule
     again = program_of(ROWS.format(exp="exp") + made.schedule, "sm_80")
     assert again.schedule == made.schedule

@@ -18,7 +18,9 @@ from andiron.runtime.compile import compile
 
 from ....support.cpp.build import skip_unless_run_here
 from ....support.programs.online_rows import (
+    CPU_PASSES,
     EMPTY_OR_ONE,
+    GPU_PASSES,
     INF,
     ROWS,
     SIZES,
@@ -33,70 +35,37 @@ from ....support.programs.online_rows import (
 )
 from ....support.rotation import rotated
 
-CPU = {
-    "rows": "tile i: 4 -> core / keep m, l in register / keep o in l1 / tile t: 8 online / keep p in l1 / tile i: 1 / compute",
-    "inlined": "tile i: 4 -> core / keep m, l in register / tile d: 8 / keep o in register / tile t: 16 online / compute",
-    "tile in tile": "tile i: 4 -> core / keep m, l, o in register / tile t: 48 online / tile t: 16 / keep p in register",
-    "lanes": "tile i: 8 -> core / keep m, l, o in register / tile t: 8 online / keep p in register / tile i: 1 -> lane",
-    "whole": "tile i: 2 -> core / keep m, l, o in register / tile t: 64 online unroll 2 / tile d: 4 / compute",
-    "lanes of a vector": "tile i: 2 -> core / keep m, l, o in register / tile t: 32 online / tile t: 1 -> lane",
-    "two cores": "tile i: 2 / keep m, l, o in register / tile t: 64 online / tile t: 32 -> core online / tile t: 8 online",
-    "tiles of tiles": "tile i: 4 -> core / keep m, l, o in register / tile t: 32 online / tile t: 8 online / tile i: 1",
-    "result in registers": "tile i: 8 -> core / keep m, l in register / keep o in l1 layout (d, i) / tile t: 16 online"
-    " / keep p in l1 layout (t, i) / tile d: 4 / keep o in register / tile t: 1 / tile i: 1 -> lane",
-    "peeled": "tile i: 4 -> core / keep m, l in l1 / keep o in l2 / tile t: 8 online peel / tile i: 1 / tile t: 4 / compute",
-}
-GPU = {
-    "threads": "tile i: 32 -> block / tile i: 1 -> thread / keep m, l, o in register / tile t: 16 online / keep p in register",
-    "staged": "tile i: 32 -> block / keep m, l, o in register / tile t: 8 online pipeline 2 / move V -> shared"
-    " / tile i: 1 -> thread / keep p in register",
-    "features": "tile i: 16 -> block / keep m, l, o in register / tile t: 16 online / keep p in shared"
-    " / tile i: 1, d: 4 -> thread",
-    "warps of lanes": "tile i: 2 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
-    " / tile t: 2 -> thread",
-    "lanes apart": "tile i: 4 -> block / tile i: 1 -> warp / keep m, l, o in register / tile t: 64 online"
-    " / tile t: 1 every 32 -> thread",
-    "lanes of their own": "tile i: 1 -> block / keep m, l, o in register / tile t: 256 online / tile t: 8 -> thread online"
-    " / tile t: 8 online / keep p in register",
-    "warps": "tile i: 2 -> block / keep m, l, o in register / tile t: 64 online / tile t: 16 -> warp"
-    " / tile i: 1, t: 1 -> thread",
-    "warps of their own": "tile i: 1 -> block / keep m, l in register / tile d: 4 / keep o in register / tile t: 256 online"
-    " / tile t: 64 -> warp online / tile t: 8 online / tile t: 1 -> thread",
-    "tiles of a shared result": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online"
-    " / keep p in shared / tile i: 1, d: 4 -> thread / keep o in register / compute",
-    "shared": "tile i: 16 -> block / keep m, l in shared / keep o in shared / tile t: 16 online / keep p in shared"
-    " / tile i: 1, d: 4 -> thread / compute",
-}
 
-
-@pytest.mark.parametrize(("name", "target"), rotated(CPU, ("cpu:generic", "cpu:avx2", "cpu:avx512")))
+@pytest.mark.parametrize(("name", "target"), rotated(CPU_PASSES, ("cpu:generic", "cpu:avx2", "cpu:avx512")))
 def test_on_cpus(name: str, target: str) -> None:
     skip_unless_run_here(target)
-    text = text_of(CPU[name])
+    text = text_of(CPU_PASSES[name])
     kernel = compile(text, op="f", schedule="s", target=target)
     kernel_agrees(kernel, text)
     assert np.isfinite(kernel(*special())[0][[0, 1, 3, 4, 8, 9, 10]]).all()
 
 
-@pytest.mark.parametrize("name", GPU)
+@pytest.mark.parametrize("name", GPU_PASSES)
 def test_under_the_emulator(name: str) -> None:
-    text = text_of(GPU[name])
+    text = text_of(GPU_PASSES[name])
     kernel = compile(text, op="f", schedule="s", target="emulate:sm_80")
     kernel_agrees(kernel, text, SIZES[:5])
 
 
 @pytest.mark.parametrize(
-    ("lines", "device"), [(x, "cpu:avx2") for x in CPU.values()] + [(x, "sm_80") for x in GPU.values()], ids=[*CPU, *GPU]
+    ("lines", "device"),
+    [(x, "cpu:avx2") for x in CPU_PASSES.values()] + [(x, "sm_80") for x in GPU_PASSES.values()],
+    ids=[*CPU_PASSES, *GPU_PASSES],
 )
 def test_in_the_interpreter_and_once(lines: str, device: str) -> None:
     """Without races, and each element contributes once, by the right factor."""
     program_agrees(text_of(lines), device, ((5, 19, 2), (2, 0, 1), (1, 8, 4)))
 
 
-@pytest.mark.parametrize(("name", "sizes"), [*rotated([*CPU, *GPU], EMPTY_OR_ONE), ("shared", (3, 0, 2))])
+@pytest.mark.parametrize(("name", "sizes"), [*rotated([*CPU_PASSES, *GPU_PASSES], EMPTY_OR_ONE), ("shared", (3, 0, 2))])
 def test_sizes_that_are_fixed(name: str, sizes: tuple[int, int, int]) -> None:
     """Without elements too: no line is lowered then, and each side of a condition reads what a vector was loaded for."""
-    lines, device = (CPU[name], "cpu:avx2") if name in CPU else (GPU[name], "sm_80")
+    lines, device = (CPU_PASSES[name], "cpu:avx2") if name in CPU_PASSES else (GPU_PASSES[name], "sm_80")
     text = text_of(lines).replace(" where D <= 8", "")
     module = loads(text)
     op = specialise(module.ops["f"], dict(zip("MND", sizes, strict=True)))
@@ -107,7 +76,7 @@ def test_sizes_that_are_fixed(name: str, sizes: tuple[int, int, int]) -> None:
 
 
 def test_infinite_values_where_nothing_counts() -> None:
-    text = text_of(CPU["rows"])
+    text = text_of(CPU_PASSES["rows"])
     kernel = compile(text, op="f", schedule="s", target="cpu:generic")
     x, v = special()
     x[8:10] /= 100  # where exponentials underflow, the f64 of the reference has others
@@ -119,7 +88,7 @@ def test_infinite_values_where_nothing_counts() -> None:
 def test_powers_of_two_are_exact(size: int) -> None:
     """Integers, powers of two and their sums are exact, so the results are those of the reference, bit for bit."""
     rng = np.random.default_rng(size)
-    text = text_of(CPU["rows"].replace("t: 8", f"t: {size}"), "exp2")
+    text = text_of(CPU_PASSES["rows"].replace("t: 8", f"t: {size}"), "exp2")
     x = rng.integers(-4, 5, (6, 100)).astype(np.float32)
     v = rng.integers(-4, 5, (100, 5)).astype(np.float32)
     got = compile(text, op="f", schedule="s", target="cpu:generic")(x, v)
@@ -128,7 +97,7 @@ def test_powers_of_two_are_exact(size: int) -> None:
 
 
 def test_the_number_of_threads_does_not_matter() -> None:
-    text = text_of(CPU["rows"])
+    text = text_of(CPU_PASSES["rows"])
     x, v = arrays(23, 60, 7)
     one, three = (compile(text, op="f", schedule="s", target="cpu:generic", threads=n)(x, v) for n in (1, 3))
     for a, b in zip(one, three, strict=True):
@@ -143,17 +112,17 @@ def test_a_factor_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(lower_online, "iteration", uncorrected)
     with pytest.raises(PointNotOnce):
-        program_of(text_of(CPU["rows"]), "cpu:avx2")
+        program_of(text_of(CPU_PASSES["rows"]), "cpu:avx2")
 
 
 def test_one_launch_without_workspaces() -> None:
-    program = program_of(text_of(GPU["threads"]), "sm_80").program
+    program = program_of(text_of(GPU_PASSES["threads"]), "sm_80").program
     assert len(program.launches) == 1
     assert [b.name for b in program.buffers if b.kind == "workspace"] == []
 
 
 def test_the_schedule_is_printed_with_the_word() -> None:
-    text = text_of(CPU["rows"])
+    text = text_of(CPU_PASSES["rows"])
     made = program_of(text, "cpu:avx2")
     assert "tile t: 8 online\n" in made.schedule
     again = program_of(ROWS.format(exp="exp") + made.schedule, "cpu:avx2")
@@ -161,7 +130,7 @@ def test_the_schedule_is_printed_with_the_word() -> None:
 
 
 def test_explain_shows_the_correction() -> None:
-    shown = show_trace(program_of(text_of(CPU["rows"]), "cpu:avx2").trace)
+    shown = show_trace(program_of(text_of(CPU_PASSES["rows"]), "cpu:avx2").trace)
     assert "# (N + 7)/8 tiles, one after another; l, o.sum1: times exp(m~ - m)\n" in shown
     assert "l[4] += p[4, 8] | * exp(m~ - m)" in shown
 
