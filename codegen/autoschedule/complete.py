@@ -42,7 +42,7 @@ def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines:
         if (dealt := _dealt_to_lanes(ctx, computations, lines)) is not None:
             ways = chain(ways, [_plainly(ctx, computations, lines, dealt)])
         lines = _chosen(ctx, computations, ways, _plainly(ctx, computations, lines, lines))
-    out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in without_auto(lines)))
+    out = _memories(ctx, computations, tuple(_sizes(ctx, x) for x in _held_once(computations, without_auto(lines))))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, computations, x) for x in out)
@@ -103,6 +103,22 @@ def _dealt_to_lanes(ctx: LoweringContext, computations: tuple[Computation, ...],
             axes.insert(0, (i, own))
             units = max(1, units * own // int(size.value))
     return (*lines[:-1], tile_text(*axes, level=lane.name), lines[-1]) if axes else None
+
+
+def _held_once(computations: tuple[Computation, ...], lines: Lines) -> Lines:
+    """Without a `keep` that a candidate has for an intermediate, below the author's `move` of it: its block computes it."""
+    made = {t for w in computations if w.reduction is None for t in w.targets}
+    out: list[syntax.Line] = []
+    moved: set[str] = set()
+    for x in lines:
+        if isinstance(x, syntax.Keep) and x.span is None and x.block is None:
+            left = tuple(t for t in x.tensors if t not in moved)
+            out += [replace(x, tensors=left)] if left else []
+            continue
+        out.append(x)
+        if isinstance(x, syntax.Move) and x.tensor in made:
+            moved.add(x.tensor)
+    return tuple(out)
 
 
 def _chosen(

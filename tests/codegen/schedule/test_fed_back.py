@@ -44,7 +44,13 @@ TWICE = (
 HALVES = "op t[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f16[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
 SMALL = "op t(A: i8[12, 64], B: i8[64, 64]) -> (C: i32[12, 64]):\n    C[m, n] = sum(k) i32(A[m, k]) * i32(B[k, n])\n"
 
+SHIFTED = "op t[N](A: f32[N]) -> (Y: f32[N, N]):\n    a[n] = A[n] + 1.0\n    Y[i, j] = a[j]\n"
 CASES = {
+    "a move whose block computes what candidates keep in registers": (
+        SHIFTED,
+        "cpu:generic",
+        ":\n    tile n: 1 -> core\n    move a -> l1\n",
+    ),
     "an instruction that was chosen for what no line stages": (
         HALVES,
         "sm_80",
