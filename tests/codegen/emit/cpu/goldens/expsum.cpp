@@ -32,11 +32,11 @@ m_inline f32x8 load_f32x8(const float* p) { return *(const f32x8_u*)p; }
 
 m_inline f32x8 splat_f32x8(float x) { return (f32x8){x, x, x, x, x, x, x, x}; }
 
-typedef uint32_t u32x8 __attribute__((vector_size(32)));
-typedef uint32_t u32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
-
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef int32_t i32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
+
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
+typedef uint32_t u32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
 
 m_inline f32x8 m_at_most(f32x8 x, f32x8 most) {
 #if defined(__AVX__) && !defined(__clang__)
@@ -74,27 +74,26 @@ m_inline f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {
 #endif
 }
 
-m_inline i32x8 bits(f32x8 x) { return (i32x8)x; }
-
 m_inline f32x8 flt(i32x8 x) { return (f32x8)x; }
+
+m_inline i32x8 bits(f32x8 x) { return (i32x8)x; }
 
 m_inline f32x8 m_exp(f32x8 x) {
     x = m_at_most(x, splat_f32x8(89.0f));
     x = m_at_least(x, splat_f32x8(-104.0f));
-    // x = n ln 2 + r; the number added makes n + 254 the low bits
-    const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(12583166.0f));
-    const f32x8 n = t - 12583166.0f;
+    // x = n ln 2 + r, n even; the number added makes n / 2 + 127 the low bits
+    const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(25166078.0f));
+    const f32x8 n = t - 25166078.0f;
     f32x8 r = fma(n, splat_f32x8(-0.693359375f), x);
     r = fma(n, splat_f32x8(2.12194440e-4f), r);
-    f32x8 p = fma(r, splat_f32x8(1.9875691500e-4f), splat_f32x8(1.3981999507e-3f));
-    p = fma(p, r, splat_f32x8(8.3334519073e-3f));
-    p = fma(p, r, splat_f32x8(4.1665795894e-2f));
-    p = fma(p, r, splat_f32x8(1.6666665459e-1f));
-    p = fma(p, r, splat_f32x8(5.0000001201e-1f));
-    p = fma(p, r * r, r) + 1.0f;
-    // 2^n in two steps: neither overflows before the product does
-    const u32x8 k = (u32x8)bits(t), half = k >> 1;
-    return p * flt((i32x8)(half << 23)) * flt((i32x8)((k - half) << 23));
+    f32x8 p = fma(r, splat_f32x8(1.9630729e-4f), splat_f32x8(1.4104748e-3f));
+    p = fma(p, r, splat_f32x8(8.335929e-3f));
+    p = fma(p, r, splat_f32x8(4.166123e-2f));
+    p = fma(p, r, splat_f32x8(1.6666618e-1f));
+    p = fma(p, r, splat_f32x8(5.0000036e-1f));
+    p = fma(p, r, splat_f32x8(1.0f));
+    const f32x8 root = flt((i32x8)((u32x8)bits(t) << 23));
+    return fma(p, r * root, root) * root;
 }
 
 // the first `lanes` elements (none, if it is negative; at most 8), then zeros
