@@ -53,6 +53,7 @@ class EmissionContext:
     mask                     the lanes that take part, where not all do
     lane_loop                where lanes are printed one at a time, and all is scalar
     copies_only              inside a statement that stores what it loads
+    ready                    values that have been computed, by `id`: `steps_of_vectors`
     """
 
     program: Program
@@ -70,6 +71,7 @@ class EmissionContext:
     mask: LaneMask | None = None
     lane_loop: LaneLoop | None = None
     copies_only: bool = False
+    ready: dict[int, CExpr] = field(default_factory=dict)
 
     @property
     def overflow_wraps(self) -> bool:

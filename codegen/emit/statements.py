@@ -22,6 +22,7 @@ from .c.text_builder import Around, TextScope, UnrolledLoop, join_short, with_el
 from .c.unrolling import constant_trips, unroll_factor
 from .cpu.lane_reduction import all_reduce
 from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
+from .cpu.steps_of_vectors import store_by_steps
 from .emission_context import EmissionContext, PrintedLoop
 from .instr_operands import instr_name, operand_arguments
 from .lane_analysis import LaneRegister, any_varies, value_varies
@@ -66,7 +67,10 @@ class StatementPrinter:
                 self._alloc(s)
             case Store():
                 shared = self.ctx.sub_vectors > 1 and self._varies(s)
-                self._by_shares(lambda s=s: self._store(s)) if shared else self._store(s)
+                if not shared:
+                    self._store(s)
+                elif not store_by_steps(self.ctx, lambda v: self.values.splat(self.values.value(v)), s, self._store):
+                    self._by_shares(lambda s=s: self._store(s))
             case Call():
                 self._call(s)
             case AllReduce():

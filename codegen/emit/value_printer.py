@@ -70,7 +70,7 @@ class ValuePrinter(Conversions):
             case Cast():
                 return self._cast(v)
             case Apply():
-                return self._apply(v)
+                return self.ctx.ready.get(id(v)) or self._apply(v)
             case Masked():
                 return self._masked(v, self.value)
         raise InternalError(f"{type(v).__name__} has no C text")

@@ -16,6 +16,7 @@ from ..c.c_expr import ELEMENTS, Helper
 from ..c.c_tree import words
 from ..c.device_functions import DeviceFunction, device_functions
 from ..c.templates import environment
+from .steps_of_vectors import step_by_step
 
 _SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
 _MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
@@ -128,6 +129,9 @@ def _macro(name: str, dialect: str) -> Callable[..., str] | None:
 @cache
 def _function(need: Helper, dialect: str, own: tuple[DeviceFunction, ...]) -> str:
     name = need.name
+    function, together, count = name.partition("_of_")
+    if together:
+        return step_by_step(_function(need._replace(name=function), dialect, own), int(count))
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
     names = frozenset(f.name for f in own) if need.type == "f32" and need.lanes == 1 else frozenset()

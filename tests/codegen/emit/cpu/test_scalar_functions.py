@@ -1,7 +1,10 @@
 """Scalar functions in C++: accuracy against wider arithmetic, and the same bits scalar and vector."""
 
+import re
+
 import numpy as np
 import pytest
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.tile_ir import Let
 from andiron.dsl.index.expr import Var
 from andiron.dsl.semantics.numerics import apply, cast
@@ -116,6 +119,35 @@ def test_scalar_and_vector_have_the_same_bits(compiler, dtype, machine):
         for other in shown[1:]:
             same = (first.view(whole) == other[f"Y_{fn}"].view(whole)) | (np.isnan(first) & np.isnan(other[f"Y_{fn}"]))
             assert same.all(), (fn, x[~same][:4], first[~same][:4], other[f"Y_{fn}"][~same][:4])
+
+
+@pytest.mark.parametrize(("width", "together"), [(16, 0), (32, 2), (64, 4)])
+def test_functions_of_several_vectors(width, together):
+    """A step of each vector before the next step, with the same bits; lane by lane at the end of the array."""
+    names, x = ["exp", "exp2"], samples(F32)
+    prog = functions(names, F32, width)
+    calls = set(re.findall(r"(m_exp2?_of_\d)\(t", emit(prog)))
+    assert calls == {f"m_{fn}_of_{together}" for fn in names if together}
+    out, one = (run(p, {"X": x}, {"N": x.size}) for p in (prog, functions(names, F32, 1)))
+    for fn in names:
+        np.testing.assert_array_equal(out[f"Y_{fn}"], one[f"Y_{fn}"])
+
+
+def test_a_value_around_such_a_function():
+    """Of two in one store neither is put together with those of other vectors."""
+    n, i, j, x = Var("N"), Var("i"), Var("j"), np.linspace(-9, 9, 640, dtype=np.float32)
+    value = at("X", j)
+    power = Apply("exp", (Apply("mul", (value, value), F32),), F32)
+    stores = put("Y", (j,), Apply("sub", (power, value), F32)), put("Z", (j,), Apply("exp", (power,), F32))
+
+    def of(width):
+        body = loop(i, n, (Let(j, i + lane(width)), when((n - 1 - j,), *stores)), CORE * width, CORES * width)
+        return program("around", (n,), (buffer("X", "input", (n,)), *(buffer(b, "output", (n,)) for b in "YZ")), (body,), width)
+
+    assert len(re.findall(r"m_exp_of_\d\(t", emit(of(64)))) == 1
+    many, one = (run(of(width), {"X": x}, {"N": x.size}) for width in (64, 1))
+    for name in "YZ":
+        np.testing.assert_array_equal(many[name], one[name])
 
 
 ALL = "f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()  # noqa: SIM905
