@@ -3,7 +3,8 @@
 UNITS_OF_LEVEL   open levels have as many units as there are tiles, shaped ones as many as the main nest needs (`count_units`);
                  other nests loop or idle. Tiles are distributed cyclically over the units of finite levels.
 EACH_HAS_ONE     a tile that registers hold is made by the lines of a block, and read by lines that may use more units. Those
-                 that would idle in the block make a tile again, by the same digits: so a digit says what a unit has.
+                 that would idle in the block make a tile again, by the same digits: so a digit says what a unit has. What
+                 the lines store besides, to a memory that units share, those store that have the tile first.
 SLICES           `within`: neighbouring tiles go to units of one slice. All digits are those of the unit's place in that order,
                  so the first line onto a level says it.
 """
@@ -24,7 +25,7 @@ from ...plan.derived_names import tensor_of
 from ...schedule.build_tree import modifier_span
 from ..leaves.scalar_leaf import cell_indices
 from ..lowering_context import LoweringContext
-from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
+from ..reductions.accumulator_computations import CombinePartials, InitAccumulator, RunningUpdate
 from ..reductions.split_reduction import split_reduction, tile_splits_reduction
 from ..spec import ONE, ZERO, Focus, Range, UnitDigit, clamped, or_state_bound
 from .count_units import round_for_reduction
@@ -142,7 +143,7 @@ def _distributed(
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
-    again = surplus and not together and not alike and taking is None and _held_for_readers(focus)
+    again = surplus and not together and not alike and taking is None and _held_for_readers(low, focus)
     if again and (available or 1) % (whole or 1) and _deals_reduced(focus, tile, level):
         name = focus.computations[-1].result
         raise SplitReduction(  # the last of the groups that combine parts would have fewer units
@@ -162,6 +163,9 @@ def _distributed(
     digits, lets, new = delinearize(ctx, focus, tile, axes, counts, later, number, levels, kind == "finite", turned)
     if surplus and alike and whole == 1:  # no digit tells the one from the others
         digits.append(UnitDigit(tile.axes[0].index, levels, unit, ONE, ONE))
+    elif again and not _all_in_registers(focus):
+        copies = as_expr(-(-(available or 1) // (whole or 1)))
+        digits.append(UnitDigit(level, levels, unit // (whole or 1), as_expr(whole or 1), copies))  # no index is called so
     left = number
     if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
         rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
@@ -177,7 +181,7 @@ def _distributed(
         focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), current_tile=dealt
     )
     # What units hold for lines that follow, they hold without a part of a reduction, too.
-    held = {i for w in focus.computations for i in w.all_indices} if _held_for_readers(focus) else None
+    held = {i for w in focus.computations for i in w.all_indices} if _held_for_readers(low, focus) else None
     told = [kind == "shaped" and (held is None or a.index in held) for a in axes]
     used = [_used(focus.ranges[a.index], a) if by_tile else None for a, by_tile in zip(axes, told, strict=True)]
     parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
@@ -222,8 +226,16 @@ def _alike(ctx: LoweringContext, focus: Focus, node: Node, level: str) -> bool:
     return any(focus.views[t].form == "path" or focus.views[t].buffer in own for t in targets)
 
 
-def _held_for_readers(focus: Focus) -> bool:
+def _held_for_readers(low: Lowering, focus: Focus) -> bool:
     """EACH_HAS_ONE: does the focus make what units hold in registers for lines that follow?"""
+    here = {w.name for w in focus.computations if not isinstance(w, RunningUpdate)}
+    later = {t for w in low.computations if w.name not in here for t in w.reads}
+    targets = {t for w in focus.computations for t in w.targets}
+    return _all_in_registers(focus) or any(focus.views[t].form == "path" for t in targets & later)
+
+
+def _all_in_registers(focus: Focus) -> bool:
+    """Does the focus make nothing but what each unit has in registers of its own?"""
     made = {t for w in focus.computations for t in (*w.targets, *((w.name,) if w.name in focus.open_accumulators else ()))}
     return all(focus.views[t].form == "path" for t in made)
 

@@ -73,6 +73,25 @@ def test_units_without_a_tile_make_one_that_others_have(device, name):
         agrees(CHAIN, program, sizes | fixed)
 
 
+BETWEEN = Formula(
+    "op f[M, N, K](A: f32[M, K], B: f32[K, N], R: f32[N]) -> (Y: f32[M, N]):\n    s[m, n] = sum(k) A[m, k] * B[k, n]\n"
+    "    u[m, n] = s[m, n] + 1\n    r[n] = R[n] * 2\n    w[m, n] = s[m, n] * r[n]\n    t[n] = R[n] + 3\n"
+    "    Y[m, n] = w[m, n] * t[n] + u[m, n]\n",
+    lambda a, b, r: (a @ b) * (r * 2) * (r + 3) + (a @ b) + 1,
+)
+
+
+@pytest.mark.parametrize(
+    "units", ["tile m: 4 -> thread", "tile m: 4 -> warp / tile n: 4 -> thread", "tile m: 4 -> warp / tile k: 2 -> thread"]
+)
+def test_what_the_lines_store_besides_is_stored_once(units):
+    """EACH_HAS_ONE. `r` and `t` have no rows, and stand between: `w` reads in a nest of its own what units have of `s`."""
+    keeps = (f"keep {t} in {m}" for t, m in zip("surwt", ("register", "shared", "shared", "register", "shared"), strict=True))
+    program = program_of(BETWEEN, f"tile m: 8, n: 16 -> block / {' / '.join(keeps)} / {units}", "sm_80", {"K": 8})
+    for sizes in ({"M": 16, "N": 32}, {"M": 17, "N": 19}, {"M": 1, "N": 1}):
+        agrees(BETWEEN, program, sizes | {"K": 8})
+
+
 @pytest.mark.parametrize("fixed", [{"K": 3}, {"M": 1, "K": 3}, {"M": 1, "K": 3, "D": 32}])
 def test_lanes_without_a_part_have_the_sum_too(fixed):
     """3 parts for groups of 4 lanes, beside an index that one tile covers: the fourth lane reads the sum, too."""

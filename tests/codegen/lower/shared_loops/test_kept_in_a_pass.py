@@ -85,3 +85,15 @@ def test_values_that_are_converted_in_the_pass(target: str, lines: dict[str, str
     for q, t in ((1, 1), (5, 70), (17, 0), (33, 129), (0, 3)):
         arrays = random_inputs(kernel.op, {"Q": q, "T": t, "D": 33}, q)
         assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (q, t)
+
+
+@pytest.mark.fewest
+@pytest.mark.parametrize("target", ["emulate:sm_80", "emulate:gfx942"])
+def test_values_between_the_maximum_and_what_reads_it_for_fewer_rows_than_lanes(target: str) -> None:
+    """Rows of four lanes: the others have running values, too, as each reads them in the nest after that of the values."""
+    text = VALUES.replace("UNITS", "block")[: VALUES.index("    keep keys")]
+    lines = ("keep s in register", "keep values in shared", "tile i: 4 -> thread", "keep keys in shared", "compute")
+    kernel = compile(loads(text + "".join(f"    {line}\n" for line in lines)), None, None, target, D=4)
+    for q, t in ((1, 1), (5, 70), (17, 0), (33, 129)):
+        arrays = random_inputs(kernel.op, {"Q": q, "T": t, "D": 4}, q)
+        assert check(kernel.op, arrays, [kernel(*arrays)]).ok, (q, t)
