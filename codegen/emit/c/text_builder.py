@@ -77,7 +77,9 @@ class SourceText:
     # ------------------------------------------------------------ statements and scopes
 
     def add(self, s: Statement) -> None:
-        self.scopes[-1].body.append(self.here(s))
+        """A statement more, unless it assigns to a variable what that has, of which compilers warn."""
+        if not (isinstance(s, Assign) and s.target == s.value and not s.op):
+            self.scopes[-1].body.append(self.here(s))
 
     def here(self, s: _S) -> _S:
         """The statement, from the part of the schedule that is being printed."""

@@ -1,6 +1,7 @@
 """Emitted C++ against NumPy, and against the interpreter, which is the meaning of tile programs."""
 
 import os
+import re
 import threading
 import time
 from dataclasses import replace
@@ -344,6 +345,15 @@ def test_names_cannot_collide():
 
 def test_text_is_the_same_every_time():
     assert emit(gemm()) == emit(gemm())
+
+
+def test_no_variable_is_assigned_to_itself():
+    """Rows without elements have no NaN in place of a sum: nothing is left to do for them. Clang warns (`-Wself-assign`)."""
+    op = "op f[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    m[i] = max(t) X[i, t]\n    Y[i] = sum(t) exp(X[i, t] - m[i])\n"
+    lines = "    keep m, Y in register\n    tile t: 32 online\n    tile t: 1 -> lane\n    compute\n"
+    text = andiron.compile(f"{op}schedule s for f:\n    tile i: 1 -> core\n{lines}", target="cpu").source
+    assert "if (N > 0) " in text
+    assert not re.search(r"^ *(\S+) = \1;|else \{\s*\}", text, re.M)
 
 
 @pytest.mark.parametrize("target", ["cpu:generic", "cpu:avx2"])
