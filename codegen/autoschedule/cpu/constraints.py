@@ -9,7 +9,7 @@ SLOTS     Each line of a candidate is a slot. All placements of the author's lin
 ALONE     A copy, or a loop of a known size, may stand where the candidate has none like it.
 FITTED    The author's numbers stay. A candidate's number around one becomes a multiple of it, and one inside it is at most as
           large. A tile as large as the range that it cuts is left out.
-HOLES     What `auto` will be in a block of the author's is chosen later, and not in the price.
+HOLES     What `auto` will be in a block of the author's is chosen later, and not in the price. Nor is a tile of such a size.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def constrained_candidates(
         found: list[Candidate] = []
         for _, alike in groupby(ways, key=attrgetter("foreign")):
             fitted = dict.fromkeys(x.fitted(ctx.device) for x in alike)
-            new = {x: price(without_auto(x)) for x in fitted if x not in seen and _is_sound(ctx, computations, x)}  # HOLES
+            new = {x: price(_without_holes(x)) for x in fitted if x not in seen and _is_sound(ctx, computations, x)}  # HOLES
             seen |= new
             order = sorted(new.items(), key=lambda x: x[1].seconds)
             found += [Candidate(partial(tuple, way), partial(Description, cost, describe_tiles(way))) for way, cost in order]
@@ -59,6 +59,15 @@ def constrained_candidates(
         if found:
             return found
     return []
+
+
+def _without_holes(lines: Lines) -> Lines:
+    """HOLES"""
+    return tuple(
+        replace(x, block=_without_holes(x.block)) if isinstance(x, syntax.Move | syntax.Keep) and x.block is not None else x
+        for x in without_auto(lines)
+        if not (isinstance(x, syntax.Tile) and any(isinstance(a.size, syntax.Auto) for a in x.axes))
+    )
 
 
 def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:

@@ -51,6 +51,8 @@ SIZES = [(0, 3, 2), (1, 1, 1), (5, 7, 9), (8, 16, 0)]
         ("gemm", "tile m: 4, n: 4 -> UNIT\nkeep C in register:\n    auto"),
         ("gemm", "tile m: 4, n: 4 -> UNIT\ntile k: 8\nmove A -> MEMORY:\n    auto"),
         ("gemm", "tile m: 4, n: 4 -> UNIT\ntile k: 8\nmove A -> MEMORY:\n    tile k: 4\n    auto"),
+        ("gemm", "tile m: 4, n: 4 -> UNIT\ntile k: 8\nmove A -> MEMORY:\n    tile k: auto\nauto"),
+        ("spread", "tile m: 4 -> UNIT\nmove A -> MEMORY:\n    tile m: auto\nauto"),
         ("spread", "tile m: 4 -> UNIT\ntile n: 4\nkeep C in register:\n    auto"),
         ("spread", "tile m: 4 -> UNIT\ntile n: 8\nkeep C in MEMORY:\n    tile n: 4\n    auto"),
     ],
