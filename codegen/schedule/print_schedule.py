@@ -27,8 +27,8 @@ def schedule_text(
 ) -> str:
     """One schedule: each `inline`, other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
 
-    A launch that only computes intermediates has a block as well if a line keeps one of them, or moves one in another launch:
-    outside of a block, those lines would call for that intermediate inside the launch of its readers.
+    A launch that only computes intermediates, or one result, has a block as well if a line keeps one that another launch reads,
+    or moves it there: outside of a block, those lines would call for it inside the launch of its readers.
 
     written  the computations and the lines of each launch
     apart    tensors that have launches of their own because a line, or a choice, says so: only a block's name says it again
@@ -42,7 +42,8 @@ def schedule_text(
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     for computations, own in written:
         alone = len(written) > 1 and (len(computations) == 1 or all(t in inner for w in computations for t in w.targets))
-        keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in own)
+        read = {t for w, _ in written if w is not computations for x in w for t in x.reads}
+        keeping = any(isinstance(x, syntax.Keep) and not (inner | read).isdisjoint(x.tensors) for x in own)
         moving = any(
             x.tensor in w.targets for _, every in written for x in every if isinstance(x, syntax.Move) for w in computations
         )

@@ -43,6 +43,10 @@ TWICE = (
 )
 HALVES = "op t[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f16[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
 SMALL = "op t(A: i8[12, 64], B: i8[64, 64]) -> (C: i32[12, 64]):\n    C[m, n] = sum(k) i32(A[m, k]) * i32(B[k, n])\n"
+TOTAL = (
+    "op t(D: f32[64], B: f32[64, 64]) -> (total: f32[], Y: f32[64, 64]):\n    total = sum(i, j) B[i, j]\n    h[i] = total\n"
+    "    Y[i, j] = D[i] + h[j]\n"
+)
 
 SHIFTED = "op t[N](A: f32[N]) -> (Y: f32[N, N]):\n    a[n] = A[n] + 1.0\n    Y[i, j] = a[j]\n"
 CASES = {
@@ -51,6 +55,7 @@ CASES = {
         "cpu:generic",
         ":\n    tile n: 1 -> core\n    move a -> l1\n",
     ),
+    "a result that another launch reads, which has the author's lines": (TOTAL, "cpu:avx512", ":\n    move D -> l3\n"),
     "an instruction that was chosen for what no line stages": (
         HALVES,
         "sm_80",
