@@ -116,12 +116,12 @@ def _tiles(
 ) -> list[Stmt]:
     """Units, or loops. `inside`: the focus of a tile in a loop."""
     ctx = low.ctx
-    if tile.level is not None:
-        return distribute_tiles(low, focus, tile, mine)
     needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in todo:
         obeyed(low, tile, a.index)
+    if tile.level is not None:
+        return distribute_tiles(low, focus, tile, mine)
     for a in mine:
         if a.index not in needed:  # nothing to visit, but lines below count what is left of it
             r = focus.ranges[a.index]

@@ -2,6 +2,7 @@
 
 Lowering marks a line where it has an effect. A tile has one where a computation in focus has the index, a `keep` where one
 computes the tensor, a `move` where one reads it. Nests of a launch differ in that, so it is known at the end of the launch.
+(`block_lines` says which lines of a block are about something else than what the block computes.)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ...ir.schedule_tree import Keep, Materialise, Move, Node, Tile, all_nodes
 from ...plan.computations import Computation
 from ...plan.derived_names import tensor_of
 from ...schedule.synthetic_spans import is_filled_in
+from ..other_launches import in_other_launches
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -41,18 +43,31 @@ def _effect(node: Node, name: str) -> tuple[Span | None, str]:
 def check_obeyed(low: Lowering, tree: Node) -> None:
     """Raises UnknownIndexInSchedule, NotComputed or NotRead at a line of the author that had no effect in the launch.
 
-    Tiles that go to units have one for each that takes part, so they are not asked. Nor is a tile of an index that nothing in
-    the launch has: completion gives some to another launch than the author meant.
+    Tiles that go to units have one for each that takes part, so they are not asked. A tile of an index that nothing in the
+    launch has gets a note: completion gives some to another launch than the author meant.
     """
     for x in all_nodes(tree):
         if is_filled_in(x.span):
             continue
-        names = [a.index for a in x.axes] if isinstance(x, Tile) and x.level is None else x.tensors
-        for name in names:
-            if isinstance(x, Tile) and not any(name in w.all_indices for w in low.computations):
+        for name in [a.index for a in x.axes] if isinstance(x, Tile) else x.tensors:
+            if _effect(x, name) in low.obeyed:
                 continue
-            if _effect(x, name) not in low.obeyed:
+            if isinstance(x, Tile) and not any(name in w.all_indices for w in low.computations):
+                _tell(low, x, name)
+            elif not isinstance(x, Tile) or x.level is None:
                 _refuse(low, tree, x, name)
+
+
+def _tell(low: Lowering, tile: Tile, index: str) -> None:
+    """A note that the index of a tile is ignored, and where the line would have an effect."""
+    assert tile.span is not None
+    line = tile.span.source.line(tile.span.line).strip()
+    note = f"line {tile.span.line}, `{line}`: no statement of its launch has `{index}`, which is ignored"
+    other = next((w for w in in_other_launches(low.ctx, low.computations) if index in w.all_indices), None)
+    if other is not None:
+        block = f"keep {tensor_of(other.targets[0])} in {low.ctx.device.memories[0].name}:"
+        note += f"; `{tensor_of(other.result)}` has it, in a launch of its own: write the line in the block of `{block}`"
+    low.ctx.note(note)
 
 
 def _refuse(low: Lowering, tree: Node, node: Node, name: str) -> None:

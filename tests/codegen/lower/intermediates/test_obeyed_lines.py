@@ -125,12 +125,36 @@ def test_a_line_of_a_block_has_an_effect_in_one_of_its_nests(memory: str, inside
     np.testing.assert_allclose(out, p @ v / p.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("device", ["cpu:avx2", "sm_80"])
-def test_a_tile_that_completion_gave_to_another_launch(device: str) -> None:
-    """It is about `Y`, and stands in the launch of `s`."""
-    head = CHAIN[: CHAIN.index("schedule")]
-    module = loads(f"{head}schedule s for f:\n    tile d: 8\n    auto\n")
-    compile_program(module, module.ops["f"], module.schedules["s"], module.device(device))
+HEAD = CHAIN[: CHAIN.index("schedule")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "device", "line"),
+    [
+        (("tile d: 8", "auto"), "cpu:avx2", "line 5, `tile d: 8`"),
+        (("tile d: 8", "auto"), "sm_80", "line 5, `tile d: 8`"),
+        (("keep s in dram:", "    tile d: 8 -> core", "    auto"), "cpu:avx2", "line 6, `tile d: 8 -> core`"),
+        (("tile m: 8, d: 8 -> block", "auto"), "sm_80", "line 5, `tile m: 8, d: 8 -> block`"),
+    ],
+)
+def test_a_tile_of_an_index_that_another_launch_has(lines: tuple[str, ...], device: str, line: str) -> None:
+    """It is about `Y`, and stands in the launch of `s`, to which completion may have given it: a note says so."""
+    module = loads(f"{HEAD}schedule s for f:\n" + "".join(f"    {x}\n" for x in lines))
+    made = compile_program(module, module.ops["f"], module.schedules["s"], module.device(device))
+    (note,) = (x for x in made.report["notes"] if "no statement of its launch" in x)
+    assert note.startswith(f"{line}: no statement of its launch has `d`, which is ignored; `Y` has it, in a launch of its own:")
+    assert f"the block of `keep Y in {module.device(device).memories[0].name}:`" in note
+
+
+def test_a_tile_that_has_an_effect_in_some_nest_has_no_note() -> None:
+    """`d` is tiled for the product with `V` alone, and `k` for the scores alone."""
+    lines = (
+        "tile m: 8, d: 32 -> block / keep Y in register / tile n: 16 / keep s in shared / tile k: 4 / tile m: 1, d: 4 -> thread"
+    )
+    text = "".join(f"    {x}\n" for x in lines.split(" / "))
+    module = loads(f"{HEAD}schedule s for f:\n{text}")
+    made = compile_program(module, module.ops["f"], module.schedules["s"], module.device("sm_80"))
+    assert not any("no statement of its launch" in x for x in made.report["notes"])
 
 
 STORED = """op f[M, K, N](A: f32[M, K], B: f32[K, N]) -> (s: f32[M, N], top: f32[M]):
