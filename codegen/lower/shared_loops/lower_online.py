@@ -114,10 +114,11 @@ def _check_before(parts: tuple[list[Computation], ...], tile: Tile) -> None:
     for w in parts[0]:
         for x in parts[1]:
             if not w.reads.isdisjoint(x.targets):
+                beside = tile.axes[0].index in w.reduced  # BESIDE, were it open around the tile
                 raise OnlineMismatch(
                     f"`{tensor_of(w.result)}` reads `{tensor_of(x.result)}`, of which the pass has a tile at a time",
                     modifier_span(tile, "online"),
-                    help=APART,
+                    help=f"keep `{tensor_of(w.result)}` above this line, and the pass computes it as well" if beside else APART,
                 )
 
 

@@ -168,6 +168,18 @@ APART = """op f[M, N](X: f32[M, N]) -> (l: f32[M], z: f32[M]):
     l[i] = sum(j) exp(X[i, j] - m[i])
     z[i] = sum(j) X[i, j]
 """
+BESIDE = """op f[M, N](X: f32[M, N]) -> (l: f32[M], z: f32[M]):
+    s[i, j] = X[i, j] * 2
+    m[i] = max(j) s[i, j]
+    l[i] = sum(j) exp(s[i, j] - m[i])
+    z[i] = sum(j) s[i, j]
+"""
+SCALED = """op f[M, N](X: f32[M, 16], Y: f32[N, 16]) -> (l: f32[M]):
+    x[i, d] = X[i, d] * 2
+    s[i, j] = sum(d) x[i, d] * Y[j, d]
+    m[i] = max(j) s[i, j]
+    l[i] = sum(j) exp(s[i, j] - m[i])
+"""
 BLOCK = "tile h: 1, i: 16 -> block / keep m, l, o in register / tile t: 32 online / "
 ELSEWHERE = {
     "a copy of what a result of another launch is made of": (
@@ -180,6 +192,16 @@ ELSEWHERE = {
         "tile h: 1, i: 16 -> core / keep m, l, o in l2 / tile t: 32 online / move k -> l2 / compute",
         "`keep s in register` below this line has it computed here",
         "tile h: 1, i: 16 -> core / keep m, l, o in l2 / tile t: 32 online / move k -> l2 / keep s in register / compute",
+    ),
+    "a reduction of what the pass has a tile of": (
+        BESIDE, "f", "cpu:avx2", "tile i: 4 -> core / keep m, l in register / tile j: 32 online / keep s in register / compute",
+        "keep `z` above this line, and the pass computes it as well",
+        "tile i: 4 -> core / keep m, l, z in register / tile j: 32 online / keep s in register / compute",
+    ),
+    "a value that what another launch computes is made of": (
+        SCALED, "f", "cpu:avx2", "tile i: 4 -> core / keep m, l in register / tile j: 8 online / keep x in l1 / compute",
+        "`keep s in register` below this line has it computed here",
+        "tile i: 4 -> core / keep m, l in register / tile j: 8 online / keep x in l1 / keep s in register / compute",
     ),
     "a reduction beside a pass": (
         APART, "f", "cpu:avx2", "tile i: 32 -> core / keep m, l, z in register / tile j: 32 online / compute",
