@@ -47,6 +47,7 @@ from .leaves.instr_leaf import instr_leaf, strip_mask
 from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
 from .leaves.owner_tree import fragment_here, oriented, owner_tree
 from .leaves.scalar_leaf import scalar_leaf
+from .leaves.stored_runs import stored_in_runs
 from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
 from .lower_move import lower_move
 from .lower_tile import lower_tile
@@ -80,7 +81,7 @@ class Lowering:
         # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
         # computations, and how an instruction computes them
-        self.oriented = oriented(self, tree) if tree is not None else {}
+        self.oriented = stored_in_runs(self, tree) | oriented(self, tree) if tree is not None else {}
         self.block: Block | None = None  # the one being lowered, and what it is about
         self.obeyed: set[tuple[Span | None, str]] = set()  # lines that had an effect, and on what
         self.refusals: dict[tuple[Span | None, str], UserError] = {}  # of lines that had none in some nest
@@ -137,7 +138,8 @@ class Lowering:
                 now = {id(w): x for w, x in zip(focus.computations, new.computations, strict=True)}
                 if not now.keys().isdisjoint(map(id, self.computations)):
                     self.computations = tuple(now.get(id(w), w) for w in self.computations)
-                    self.oriented |= oriented(self, node.below)  # by the names that indices have below
+                    # by the names that indices have below
+                    self.oriented |= stored_in_runs(self, node.below) | oriented(self, node.below)
                 return self.lower(new, node.below)
             case Move():
                 return self._holding(node, lower_move, focus)
