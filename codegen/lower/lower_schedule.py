@@ -81,7 +81,7 @@ class Lowering:
         # what is done where the accumulator of a statistic closes, around the combination of partial results (`online`)
         self.closing: dict[str, Callable[[Focus, Node, list[Stmt]], list[Stmt]]] = {}
         # computations, and how an instruction computes them
-        self.oriented = stored_in_runs(self, tree) | oriented(self, tree) if tree is not None else {}
+        self.oriented = oriented(self, tree) or stored_in_runs(self, tree) if tree is not None else {}
         self.block: Block | None = None  # the one being lowered, and what it is about
         self.obeyed: set[tuple[Span | None, str]] = set()  # lines that had an effect, and on what
         self.refusals: dict[tuple[Span | None, str], UserError] = {}  # of lines that had none in some nest
@@ -139,7 +139,7 @@ class Lowering:
                 if not now.keys().isdisjoint(map(id, self.computations)):
                     self.computations = tuple(now.get(id(w), w) for w in self.computations)
                     # by the names that indices have below
-                    self.oriented |= stored_in_runs(self, node.below) | oriented(self, node.below)
+                    self.oriented |= oriented(self, node.below) or stored_in_runs(self, node.below)
                 return self.lower(new, node.below)
             case Move():
                 return self._holding(node, lower_move, focus)

@@ -2,8 +2,8 @@
 
 IN_RUNS   an instruction computes a product or its transposed. Where a lane of the result has neighbours in its registers, the
           way is taken in which these are neighbours in the memory: one store has several. Where the operands lie as they did,
-          nothing else changes. What is stored without such a step is left alone: there the rows of a fragment should be long,
-          not those of a lane.
+          nothing else changes. Results that lie side by side, of which one is stored, are all computed so. What is stored
+          without such a step is left alone: there the rows of a fragment should be long, not those of a lane.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 def stored_in_runs(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
     """IN_RUNS: of computations by name, how their instruction computes them where that is not the way it would be otherwise."""
-    found: dict[str, InstrMatch] = {}
     for x in tree.path():
         if not isinstance(x, Keep) or x.block is None or not _registers(low, x.memory):
             continue
@@ -31,24 +30,38 @@ def stored_in_runs(low: Lowering, tree: Node) -> dict[str, InstrMatch]:
             hop = next((y for y in x.block.path() if isinstance(y, Move) and y.tensor in w.names), None)
             staged = hop is not None and hop.layout is None and not _registers(low, hop.memory)
             if w.reduction is not None and w.indices and staged and isinstance(x.below.leaf, Leaf):
-                m = _turned(low, x.below.leaf, w)
-                found |= {} if m is None else {w.name: m}
-    return found
+                return _turned(low, x.below.leaf, w)
+    return {}
 
 
 def _registers(low: Lowering, memory: str | None) -> bool:
     return low.ctx.register(memory or low.ctx.device.memories[-1].name)
 
 
-def _turned(low: Lowering, leaf: Leaf, w: Computation) -> InstrMatch | None:
-    """The other way round, where the runs of a lane's results are longer then."""
+def _turned(low: Lowering, leaf: Leaf, w: Computation) -> dict[str, InstrMatch]:
+    """The other way round, where the runs of a lane's results are longer then: of all that lie side by side, or of none."""
     named = low.ctx.device.instrs_named(leaf.instr) if leaf.instr is not None else ()
-    m = max((m for i in named if (m := best_match(i, w, low.finest))), key=lambda m: (m.score, m.volume), default=None)
-    if m is None:
-        return None
-    alike = [x for x in all_matches(m.instr, w) if _same_operands(m, x)]
-    best = max((m, *alike), key=lambda x: _run(fragment_map(x, x.instr.statement.target), w.indices[-1]))
-    return best if best is not m else None
+    beside = (x for x in low.computations if x is not w and x.reduction is not None and {*x.indices} == {*w.indices})
+    found: dict[str, InstrMatch] = {}
+    lies: FragmentMap | None = None
+    for x in (w, *beside):
+        m = max((m for i in named if (m := best_match(i, x, low.finest))), key=lambda m: (m.score, m.volume), default=None)
+        if m is None:
+            return {}
+        ways = [
+            y
+            for y in (m, *all_matches(m.instr, x))
+            if _same_operands(m, y) and (lies is None or same_fragment(lies, _result(y)))
+        ]
+        best = max(ways, key=lambda y: _run(_result(y), w.indices[-1]), default=m)
+        if not ways or (x is w and best is m):
+            return {}
+        found[x.name], lies = best, _result(best)
+    return found
+
+
+def _result(m: InstrMatch) -> FragmentMap:
+    return fragment_map(m, m.instr.statement.target)
 
 
 def _same_operands(one: InstrMatch, other: InstrMatch) -> bool:
