@@ -135,7 +135,7 @@ class MachineModel:
         return found
 
     @cached_property
-    def reading(self) -> dict[tuple[str, str, int, bool, int, TermOrder | None], tuple[int, float, float]]:
+    def reading(self) -> dict[tuple[str, str, int, bool, int, TermOrder | None, bool], tuple[int | None, float, float]]:
         """How fragments are read from rows of staged tiles, as far as it was counted (`operand_layouts`)."""
         return {}
 

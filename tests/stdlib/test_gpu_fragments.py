@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from andiron.dsl.device import Instr
 from andiron.dsl.fragment import FragmentLayout
+from andiron.dsl.module import loads
+from andiron.runtime.check_results import ExpectedResults
+from andiron.runtime.compile import compile
+from andiron.runtime.random_inputs import random_inputs
 
 from ..support.gpu import matrix_fragments as manual
 from ..support.gpu.library_instrs import devices, family, instructions
@@ -121,7 +125,23 @@ def test_fragments_of_cdna_are_read_by_16_bytes(device: str, kind: str) -> None:
     instrs = compiled(f"gemm_{kind}", device, dict.fromkeys("MNK", 4096)).program.instrs
     assert {bytes_of_lane(i) for i in instrs if i.family == "load_shared"} == {16}
     if kind == "f16_nt":
-        assert {bytes_of_lane(i) for i in instrs if "shared" in i.name or "global" in i.name} == {16}
+        assert {bytes_of_lane(i) for i in instrs if i.family in ("load_global", "store_global")} == {16}
+        assert {bytes_of_lane(i) for i in instrs if i.family == "store_shared"} == {8, 16}  # four neighbours of a result
+
+
+@pytest.mark.parametrize(("op", "tiles"), [("gemm_f16", {"a_shared"}), ("gemm_f16_nt", {"a_shared", "b_shared"})])
+def test_rows_that_do_not_fill_the_banks_are_swizzled(op: str, tiles: set[str]) -> None:
+    """Behind a pad, a row begins in banks where the one before it ended: stores of both take two rounds."""
+    dims = dict(M=256, N=512, K=128)
+    text = compiled(op, "gfx942", dict.fromkeys("MNK", 4096)).schedule.replace(" within l2", "")
+    k = compile(loads("import std.ops.gemm\n" + text), op, f"{op}_auto", "emulate:gfx942", sizes=dims)
+    inputs = random_inputs(k.op, dims)
+    k.counting = True
+    assert ExpectedResults(k.op, inputs).check([k(*inputs)]).ok
+    assert k.report.counts is not None
+    sites = [s for s in k.report.counts.sites if s.buffer in tiles]
+    assert {s.buffer for s in sites if s.access == "written"} == tiles
+    assert all(s.transactions == s.least for s in sites)
 
 
 def bytes_of_lane(i: Instr) -> int:

@@ -48,7 +48,7 @@ from .contraction_resources import (
     contraction_lower_bound,
     contraction_resources,
     contraction_traffic,
-    result_is_staged,
+    result_room,
 )
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
@@ -324,8 +324,8 @@ class ContractionTemplate:
         without = {x for x, off in absent.items() if off}
         given: dict[str, tuple[syntax.Line, ...]] = {"fuse": mp.fuses}
         given |= {} if self.by_group else {"lane": (self._lane_line(at),)}
-        if self.result is not None and result_is_staged(self, at):
-            block = (self.result.line(machine.staging.name, at),)
+        if self.result is not None and (room := result_room(self, at)):
+            block = self.result.lines(machine, at, room)
             given["keep"] = (syntax.Keep(mp.computation.names[:1], machine.register.name, block=block),)
         at = at | {"inner": mp.leaf[2]}
         names = [x.name for x in self.slots]

@@ -16,6 +16,8 @@ import numpy as np
 from ....dsl import syntax
 from ....dsl.device import Instr, Operand
 from ....dsl.fragment import FragmentLayout
+from ....dsl.index.expr import Var, as_expr
+from ....dsl.layout import Layout
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles
@@ -236,10 +238,14 @@ def _deep(machine: MachineModel, mapping: InstrMapping, s: StagedOperand, operan
         return _read(s, 0, max(1.0, prod(operand.shape) * size / machine.bank_bytes), 1.0)
     assert mapping.instr is not None
     order = mapping.match.order if mapping.match is not None else None
-    asked = mapping.instr.name, operand.name, size, along_k, depth, order  # of the device alone: counted once
+    whole = along_k and _near(mapping, s.access) == s.inner  # not turned, so that rows are stored as they lie
+    asked = mapping.instr.name, operand.name, size, along_k, depth, order, whole  # of the device alone: counted once
     if asked not in machine.reading:
-        machine.reading[asked] = _fragment(machine, mapping, operand, size, along_k, depth)
-    return _read(s, *machine.reading[asked])
+        machine.reading[asked] = _fragment(machine, mapping, operand, size, along_k, depth, whole)
+    pad, cycles, reads = machine.reading[asked]
+    if pad is None:
+        s = replace(s, modifiers=(*s.modifiers, syntax.Modifier("swizzle")))
+    return _read(s, pad or 0, cycles, reads)
 
 
 def _read(s: StagedOperand, pad: int, cycles: float, reads: float) -> StagedOperand:
@@ -288,9 +294,10 @@ def _scalar(machine: MachineModel, mapping: InstrMapping, size: int, along_k: bo
 
 
 def _fragment(
-    machine: MachineModel, mapping: InstrMapping, operand: Operand, size: int, along_k: bool, depth: int
-) -> tuple[int, float, float]:
-    """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
+    machine: MachineModel, mapping: InstrMapping, operand: Operand, size: int, along_k: bool, depth: int, whole: bool
+) -> tuple[int | None, float, float]:
+    """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis). No pad but a
+    swizzle (None) where `whole` rows are stored, and these meet more banks then."""
     at = _k_axis(mapping, operand)
     table = _table(mapping, operand)
     fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
@@ -300,15 +307,27 @@ def _fragment(
     while run < most and registers % (2 * run) == 0 and _runs(fine, coarse, 2 * run):
         run *= 2
     banks = machine.staging.banks or (machine.lanes, 4)
-    best = (0, float("inf"))
-    for pad in sorted({0, *(p // size for p in PADS if p % size == 0 and p // size % run == 0 and p >= size)}):
-        total = 0
-        for r in range(0, registers, run):
-            addresses = (coarse[:, r] * (depth + pad) + fine[:, r]) * size
-            total += access_cycles(addresses, run * size, banks)
-        if total < best[1]:
-            best = (pad, float(total))
-    return best[0], best[1], registers / run
+    rows, row, column = int(coarse.max()) + 1, Var("row"), Var("column")
+    plain = Layout.row_major([("row", as_expr(rows)), ("column", as_expr(depth))])
+
+    def cycles(layout: Layout, coarse: np.ndarray, fine: np.ndarray, width: int) -> int:
+        """Of accesses of that many elements: [lane, access]."""
+        at = np.asarray(layout.address({"row": row, "column": column}).evaluate({"row": coarse, "column": fine})) * size
+        return sum(access_cycles(addresses, width * size, banks) for addresses in at.T)
+
+    def read(layout: Layout) -> int:
+        return cycles(layout, coarse[:, ::run], fine[:, ::run], run)
+
+    def stored(layout: Layout) -> int:
+        first = most * np.arange(machine.lanes)[:, None]
+        return cycles(layout, first // depth, first % depth, most)
+
+    pads = sorted({0, *(p // size for p in PADS if p % size == 0 and p // size % run == 0 and p >= size)})
+    taken = min((plain.padded(pad) for pad in pads), key=read)
+    swizzled = plain.swizzled(size) if whole and depth % most == 0 else taken
+    if read(swizzled) <= read(taken) and stored(swizzled) < stored(taken):
+        return None, float(read(swizzled)), registers / run
+    return taken.pad, float(read(taken)), registers / run
 
 
 def _table(mapping: InstrMapping, operand: Operand) -> np.ndarray:

@@ -7,6 +7,14 @@ An instruction spreads its result over a group by its fragment. Where a row of t
 store of the group fills parts of many. The buffer lies where those of the operands were (`lower.capacity`).
 
 ROOM    The result is staged where the operands' buffers have the room, or where as many blocks are resident with more.
+PARTS   Where they have not, each group stages its rows of one fragment, then those of the next one:
+
+            keep C in register:
+                tile m: 64, n: 128 -> wave
+                tile m: 32
+                move C -> shared swizzle
+                tile m: 1, n: 8 -> thread
+
 SPREAD  Rows that fill all banks once or several times are swizzled, others padded: neighbours in a column are in other banks.
         Of open sizes all are padded: for these coverage is proven.
 VECTORS Rows are as long as vectors, or of open length: others are stored element by element either way.
@@ -22,7 +30,7 @@ import numpy as np
 from ....dsl import syntax
 from ...ir.limits import WIDEST_ACCESS
 from ..access_model import AccessModel
-from ..line_builders import modifier
+from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from .cost import resident_blocks
 
@@ -36,38 +44,58 @@ class StagedResult:
     `banks`: elements that fill all banks; None where all rows are padded (SPREAD)."""
 
     access: AccessModel
-    rows: str  # the name of the size of a block's tile across rows
+    axes: tuple[str, str]  # rows and columns
+    rows: str  # the name of the size across rows, of a block's tile or a group's: the letter after `b` and `w`
     columns: str
+    fragment: int  # rows of one
     waste: float
     pad: int
     banks: int | None
 
     def bytes(self, t: dict[str, Any]) -> Any:
         """Of a block."""
-        return t[self.rows] * (t[self.columns] + self._padding(t)) * self.access.dtype.bytes
+        return self._bytes(t["b" + self.rows], t["b" + self.columns])
 
-    def _padding(self, t: dict[str, Any]) -> Any:
+    def _bytes(self, rows: Any, columns: Any) -> Any:
+        return rows * (columns + self._padding(columns)) * self.access.dtype.bytes
+
+    def _padding(self, columns: Any) -> Any:
         """SPREAD"""
-        return self.pad if self.banks is None else np.where(t[self.columns] % self.banks, self.pad, 0)
+        return self.pad if self.banks is None else np.where(columns % self.banks, self.pad, 0)
 
-    def fits(self, machine: MachineModel, t: dict[str, Any], registers: Any, operands: Any) -> Any:
-        """ROOM, of lanes with so many registers, where buffers of the operands have so many bytes. Parts of a split reduction
-        are not staged."""
-        mine, groups = self.bytes(t), t["gm"] * t["gn"]
-        room = mine <= operands
-        if not np.all(room):
-            more = resident_blocks(machine, groups, registers, np.maximum(mine, operands))
-            room |= (more > 0) & (more >= resident_blocks(machine, groups, registers, operands))
-        return (t["split"] == 0) & room
+    def room(self, machine: MachineModel, t: dict[str, Any], registers: Any, operands: Any) -> Any:
+        """ROOM, PARTS: bytes that a block stages at once; 0: the result is not staged.
+
+        Lanes have so many registers, and buffers of the operands so many bytes. Parts of a split reduction are not staged.
+        """
+        groups, out = t["gm"] * t["gn"], 0
+        for mine in (groups * self._bytes(self.fragment, t["w" + self.columns]), self.bytes(t)):
+            fits = mine <= operands
+            if not np.all(fits):
+                more = resident_blocks(machine, groups, registers, np.maximum(mine, operands))
+                fits |= (more > 0) & (more >= resident_blocks(machine, groups, registers, operands))
+            out = np.where((t["split"] == 0) & fits, mine, out)
+        return out
 
     def last_stores(self, t: dict[str, Any], staged: Any) -> Any:
         """Bytes that pass the pipe of staging memory when a block has computed: in and out, or whole transactions."""
         return self.bytes(t) * np.where(staged, 2, self.waste)
 
-    def line(self, memory: str, t: dict[str, int]) -> syntax.Move:
-        """The line in the block of the accumulator's `keep`."""
-        spread = modifier("pad", self.pad) if self._padding(t) else modifier("swizzle")
-        return syntax.Move(self.access.tensor, memory, modifiers=spread)
+    def lines(self, machine: MachineModel, t: dict[str, int], room: int) -> tuple[syntax.Line, ...]:
+        """The block of the accumulator's `keep`."""
+        whole = room == self.bytes(t)
+        columns = t[("b" if whole else "w") + self.columns]
+        spread = modifier("pad", self.pad) if self._padding(columns) else modifier("swizzle")
+        move = syntax.Move(self.access.tensor, machine.staging.name, modifiers=spread)
+        if whole:
+            return (move,)
+        sizes = ((x, t["w" + size], None) for x, size in zip(self.axes, (self.rows, self.columns), strict=True))
+        return (
+            tiled(list(sizes), level=machine.group.name),
+            tiled([(self.axes[0], self.fragment, None)]),
+            move,
+            tiled([(self.axes[0], 1, None), (self.axes[1], self.pad, None)], level=machine.lane.name),
+        )
 
 
 def staged_result(nest: ContractionTemplate) -> StagedResult | None:
@@ -84,7 +112,8 @@ def staged_result(nest: ContractionTemplate) -> StagedResult | None:
     extent = nest.problem.extents[axis].constant
     if row >= transaction or (extent is not None and extent % vector):  # VECTORS
         return None
-    across, along = ("bn", "bm") if axis == mp.m else ("bm", "bn")
+    turned = axis == mp.m
+    axes, (across, along), fragment = ((mp.n, mp.m), "nm", mp.leaf[1]) if turned else ((mp.m, mp.n), "mn", mp.leaf[0])
     known = all(nest.problem.extents[i].constant is not None for i in (mp.m, mp.n))
     banks = nest.machine.bank_bytes // access.dtype.bytes if known else None
-    return StagedResult(access, across, along, transaction / row, vector, banks)
+    return StagedResult(access, axes, across, along, fragment, transaction / row, vector, banks)

@@ -57,3 +57,17 @@ def test_a_result_that_takes_more_room_than_the_operands(op: str, device: str, d
     k = compile(loads("import std.ops.gemm\n" + lines), op, f"{op}_auto", f"emulate:{device}", sizes=dims)
     inputs = random_inputs(k.op, dims)
     assert ExpectedResults(k.op, inputs).check([k(*inputs)]).ok
+
+
+@pytest.mark.parametrize("dims", [dict(M=256, N=512, K=64), dict(M=200, N=264, K=40), dict(M=1, N=8, K=8), dict(M=8, N=0, K=8)])
+def test_a_result_is_staged_in_parts_where_the_whole_has_no_room(dims: dict[str, int]) -> None:
+    """A tile of 256 x 256 has 128 KiB of results, and a block 64 KiB of shared memory."""
+    lines = compiled("gemm_f16_nt", "gfx942", SQUARE).schedule
+    assert lines.count("tile m: 64, n: 128 -> wave\n        tile m: 32\n        move C -> shared swizzle\n") == 1
+    k = compile(loads("import std.ops.gemm\n" + lines), "gemm_f16_nt", "gemm_f16_nt_auto", "emulate:gfx942", sizes=dims)
+    k.counting = True
+    inputs = random_inputs(k.op, dims)
+    assert ExpectedResults(k.op, inputs).check([k(*inputs)]).ok
+    assert k.report.counts is not None
+    stored = [s for s in k.report.counts.sites if s.buffer == "C" and s.access == "written" and s.accesses]
+    assert all(s.bytes == 16 * s.accesses for s in stored)
