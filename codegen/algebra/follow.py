@@ -93,11 +93,15 @@ def is_nonnegative(v: Value, known: Callable[[Load], bool] = lambda load: False)
             return known(v)
         case Cast():
             return is_nonnegative(v.arg, known)
+        case Apply() if v.dtype.kind != "float":  # integers wrap
+            return False
+        case Apply(fn="div", args=(u, w)):  # by -0 it is
+            return is_nonnegative(u, known) and isinstance(w, Const) and w.value > 0
         case Apply(fn="where", args=(_, u, w)):
             return is_nonnegative(u, known) and is_nonnegative(w, known)
         case Apply(fn="mul", args=(u, w)) if u == w:
             return True
-        case Apply(fn="mul" | "div" | "add" | "min", args=(u, w)):
+        case Apply(fn="mul" | "add" | "min", args=(u, w)):
             return is_nonnegative(u, known) and is_nonnegative(w, known)
         case Apply(fn="max", args=(u, w)):
             return is_nonnegative(u, known) or is_nonnegative(w, known)

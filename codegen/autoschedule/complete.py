@@ -15,7 +15,7 @@ from ..plan.computations import Computation
 from ..schedule.build_tree import modifier
 from ..schedule.candidate import Candidate, Description, Lines, best_of_each_template_first
 from ..schedule.line_modifiers import asks_for_registers
-from ..schedule.synthetic_spans import line_text
+from ..schedule.synthetic_spans import is_filled_in, line_text
 from .candidates import can_complete, candidate_groups
 from .cpu.default_nests import fastest_index
 from .cpu.matmul_model import fma_of
@@ -111,9 +111,10 @@ def _held_once(computations: tuple[Computation, ...], lines: Lines) -> Lines:
     out: list[syntax.Line] = []
     moved: set[str] = set()
     for x in lines:
-        if isinstance(x, syntax.Keep) and x.span is None and x.block is None:
+        if isinstance(x, syntax.Keep) and x.block is None and is_filled_in(x.span):
             left = tuple(t for t in x.tensors if t not in moved)
-            out += [replace(x, tensors=left)] if left else []
+            if left:
+                out.append(replace(x, tensors=left))
             continue
         out.append(x)
         if isinstance(x, syntax.Move) and x.tensor in made:

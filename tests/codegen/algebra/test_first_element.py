@@ -42,6 +42,19 @@ def followed(statistic: str, term: str) -> Followed:
         (LARGEST, "(X[i, t] * X[i, t]) / (m[i] * m[i])", None),  # the square may be 0 where m is not
         (MAXIMUM, "X[i, t] / m[i]", None),  # m may be 0, or pass it
         (MAXIMUM, "X[i, t] * m[i]", None),
+        (LARGEST, "X[i, t] / m[i] * W[t]", AtTheStart(kept=True, divides=True, no_number=True)),
+        (LARGEST, "X[i, t] / where(m[i] > 0.0, m[i], 1.0)", AtTheStart(kept=True)),
+        (LARGEST, "X[i, t] / where(m[i] == inf, 1.0, m[i])", None),  # infinite, where m / m is no number
+        ("max(t) abs(W[t]) / relu(X[i, t])", "abs(W[t]) / relu(X[i, t]) / m[i]", None),  # negative by -0
+        ("max(t) f32(i32(X[i, t]) * i32(X[i, t]))", "f32(i32(X[i, t]) * i32(X[i, t])) / m[i]", None),  # integers wrap
+        ("max(t) f32(abs(i32(X[i, t])))", "f32(abs(i32(X[i, t]))) / m[i]", None),  # as here
+        (LARGEST, "W[t] / (1.0 + 1.0 / (m[i] + 1e-20))", None),  # the correction may be 1e20
+        (LARGEST, "(X[i, t] / (m[i] * 2.0)) * (1.0 / m[i])", None),  # 1 / m may be infinite
+        (LARGEST, "(abs(X[i, t]) + 1.0) / max(m[i], 1e-30)", None),  # as large as 1e30, before the maximum is met
+        (LARGEST, "sqrt(abs(X[i, t])) / m[i]", None),  # as here
+        (LARGEST, "abs(X[i, t] / m[i])", None),  # not known to the exactly-once checker
+        (LARGEST, "X[i, t] / max(m[i], m[i] * 2.0)", None),
+        (LARGEST, "X[i, t] / m[i] * exp(abs(X[i, t]) - m[i])", None),
     ],
 )
 def test_at_the_start(statistic: str, term: str, expected: AtTheStart | None) -> None:
