@@ -179,6 +179,9 @@ class Phase:
             (line,) = found[name]
             assert isinstance(line, syntax.Move)
             found[name] = (replace(line, modifiers=tuple(m for m in line.modifiers if m.name != "layout")),)
+        (keep,) = found["keep"]
+        if self.boxed and any(isinstance(x, syntax.Tile) for x in syntax.block_of(keep)):
+            found["keep"] = (replace(keep, block=None),)  # parts of results are rows of one index, which boxes have not
         once = {name: found.pop(name) for a in self._copied if (name := "stage " + a.tensor) in found}
         if self.pipelined_over_loops and own["stages"] > 1:
             (loops,), (k,) = found["loops"], found["k"]
