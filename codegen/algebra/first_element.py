@@ -72,6 +72,8 @@ class Followed:
             raise NotKnown(f"`{follower}` divides by `{statistic}`, whose elements are not known to be at least 0")
         if not self._at_most_one(self.value):
             raise NotKnown(f"the terms of `{follower}` are not known to divide an element of `{statistic}` by what is as large")
+        for special in (math.nan, INF):  # in either way; at the end of ABOVE_ZERO an infinity is no number, as 0 is
+            self._check_no_number(special)
         try:
             return self._all_count()
         except NotKnown:
@@ -91,15 +93,11 @@ class Followed:
     def _all_count(self) -> AtTheStart:
         """ALL_COUNT"""
         self._check_numbers([(0.0, 0.0), (0.0, Kind.ABOVE_ZERO), (Kind.ABOVE_ZERO, Kind.ABOVE_ZERO)])
-        for special in (math.nan, INF):
-            self._check_no_number(special)
         return AtTheStart(kept=True)
 
     def _above_zero(self) -> AtTheStart:
-        """ABOVE_ZERO. At the end what is infinite is as 0 is, so it has to be no number."""
+        """ABOVE_ZERO"""
         self._check_numbers([(Kind.ABOVE_ZERO, Kind.ABOVE_ZERO)])
-        for special in (math.nan, INF):
-            self._check_no_number(special)
         return AtTheStart(kept=True, divides=True, no_number=self._none_counted(self._terms(1.0, 0.0), 0.0))
 
     # ------------------------------------------------------------ quotients
