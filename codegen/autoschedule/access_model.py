@@ -48,7 +48,7 @@ _SLOW = {
 # test_functions_of_a_device_cost_less]
 _COMPOSED = (
     (frozenset({"exp2"}), {"exp": 6, "exp2": 5, "erf": 21}),
-    (frozenset({"exp2", "rcp"}), {"tanh": 19, "sigmoid": 10, "silu": 13, "gelu": 31}),
+    (frozenset({"exp2", "rcp"}), {"tanh": 19, "sigmoid": 10, "silu": 13, "gelu": 29}),
 )
 # operations: a conversion to a type, where it is integer arithmetic [measured: triton-2026-11; test_conversions_have_a_cost]
 _ROUNDED = {"tf32": 5, "bf16": 5}

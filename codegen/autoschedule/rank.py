@@ -322,15 +322,15 @@ def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidate
         some = np.flatnonzero(np.isfinite(r.seconds[-1]))
         slower = mean_slowdown(r.seconds.take(some, axis=1), fastest)
         least = _least(slower, FEW)
-        table = r.table(some[least], r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)
+        table = r.table(some[least], r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks, r.demand.operands)
         columns.append(np.vstack([slower[least], table]))
         named += [(r, i) for i in some[least].tolist()]
     # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
-    # same, mirror images for one, that which stores longer rows, then the one of fewer blocks.
-    slower, groups, resident, run, blocks = np.concatenate(columns, axis=1)
+    # same, mirror images for one, that whose groups read fewer elements, then that which stores longer rows, or has fewer blocks.
+    slower, groups, resident, run, blocks, operands = np.concatenate(columns, axis=1)
     alike = (np.log(slower / slower.min()) / SAME).astype(int)
     digits = [round(x, 6) for x in slower.tolist()]
-    order = np.lexsort((blocks, -run, digits, -groups * resident, alike))
+    order = np.lexsort((blocks, -run, operands, digits, -groups * resident, alike))
     return [(*named[n], float(slower[n])) for n in order]
 
 

@@ -93,6 +93,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         last_stores=nest.result.last_stores(t, staged) * ahead if nest.result else 0,
         run=t["wn"],
         waits=waits,
+        operands=t["wm"] + t["wn"],
     )
 
 

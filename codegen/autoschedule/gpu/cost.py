@@ -65,6 +65,7 @@ class ResourceUse:
     waits            cycles that all groups of a block wait together after barriers, where that is no part of `exposed`
     phase            cycles of `issue` that are never beside the same group's `pipe`: what one computes, the other reads
     stored           part of `l2_bytes`: what is stored while others of the block load; not what it stores when its loop is over
+    operands         different elements that a group reads for a step: at equal cost, each of fewer goes to more lanes
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
     are asked for at once (`tiles.columns`).
@@ -92,6 +93,7 @@ class ResourceUse:
     waits: Any = 0
     phase: Any = 0
     stored: Any = 0
+    operands: Any = 0
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,18 @@ def test_of_mirror_images_that_with_longer_rows_is_first(op: str, device: str) -
     assert pairs
 
 
+@pytest.mark.parametrize(("op", "device"), [("gemm", "sm_86"), ("gemm_nt", "sm_86"), ("gemm", "sm_90a")])
+def test_of_groups_that_cost_the_same_that_with_fewer_operands_is_first(op: str, device: str) -> None:
+    """Lanes of scalars that read the same elements are served at once: 64 x 64 results are of fewer elements than 32 x 128."""
+    d, sizes = library().device(device), dict(M=4096, N=4096, K=4096)
+    works = launches_of(op_of(op, sizes), d, ())[0][0]
+    order = best_candidates(rank_candidates(context_of(op_of(op, sizes), d), works))
+    alike = [r.tile(i) for r, i, slower in order if slower == order[0][2]]
+    groups = [(t["wm"], t["wn"]) for t in alike if t["gm"] * t["gn"] == alike[0]["gm"] * alike[0]["gn"]]
+    assert len(set(groups)) > 1
+    assert sum(groups[0]) == min(map(sum, groups))
+
+
 @pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx90a", "gfx1100"])
 @pytest.mark.parametrize("name", ["gemm_f16", "gemm", "conv2d_nhwc_f16", "batched_gemm_f16", "softmax", "transpose"])
 def test_no_candidate_takes_less_than_its_nest_says(name: str, device: str) -> None:
