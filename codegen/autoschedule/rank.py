@@ -326,7 +326,7 @@ def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidate
         columns.append(np.vstack([slower[least], table]))
         named += [(r, i) for i in some[least].tolist()]
     # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
-    # same, mirror images for one, that whose groups read fewer elements, then that which stores longer rows, or has fewer blocks.
+    # same, mirror images for one, that whose groups read fewer elements, then that of longer rows, then that of fewer blocks.
     slower, groups, resident, run, blocks, operands = np.concatenate(columns, axis=1)
     alike = (np.log(slower / slower.min()) / SAME).astype(int)
     digits = [round(x, 6) for x in slower.tolist()]

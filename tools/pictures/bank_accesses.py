@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -68,10 +69,11 @@ class _Guard:
 
     def units(self, env: Mapping[str, Any]) -> Any:
         """Which units take it."""
-        return np.logical_and.reduce([np.asarray(e.evaluate(env)) >= 0 for e in self.conds]) == self.holds
+        return reduce(np.logical_and, (np.asarray(e.evaluate(env)) >= 0 for e in self.conds), True) == self.holds
 
 
 _Frame = For | Let | _Guard
+_Element = tuple[np.ndarray, ...]  # its index along each axis, for every unit
 
 
 def staged_buffers(program: Program, sizes: Mapping[str, int]) -> list[StagedBuffer]:
@@ -94,7 +96,7 @@ class _Look:
         self.staged: dict[str, StagedBuffer] = {}
         self.own: dict[str, dict[int, tuple[int, ...]]] = {}  # of each, address -> the buffer's own coordinates
         self.private: set[str] = set()  # buffers that each unit has one of: their coordinates name no element
-        self.passing: dict[tuple[str, tuple[Expr, ...]], Piece] = {}  # pieces of those -> what was copied there
+        self.passing: dict[str, tuple[str, dict[tuple, _Element]]] = {}  # those with copies: of which tensor, place -> element
         depth = program.device.depth(memory.level)
         self.env = dict(env)
         inner = [u for u in launch.units if program.device.depth(u.level) > depth]
@@ -149,15 +151,36 @@ class _Look:
     def call(self, s: Call, env: dict[str, Any], frames: list[_Frame]) -> None:
         operands = list(zip(s.pieces, self.instrs[s.instr].operands, strict=True))
         source = next((p for p, o in operands if o.role == "input"), None)
-        if source is not None:  # what passes through registers of a unit came from where these were loaded
-            source = self.passing.get((source.buffer, source.coords), source)
         for piece, operand in operands:
             if operand.role == "input":
                 self.read(piece, s.instr, env)
             else:
                 self.write(piece, source, env, frames)
                 if source is not None and piece.buffer in self.private:
-                    self.passing[piece.buffer, piece.coords] = source
+                    self.pass_on(piece, source, env, frames)
+
+    def pass_on(self, to: Piece, source: Piece, env: dict[str, Any], frames: list[_Frame]) -> None:
+        """What is loaded to registers of a unit, another loop may store. The first turn in which a place is loaded counts."""
+        tensor = self.origin(source)
+        if tensor is None:
+            return
+        elements = self.passing.setdefault(to.buffer, (tensor, {}))[1]
+        for point, _ in _turns(frames, env):
+            place = self.coords(to, point)
+            for n in range(to.extent):
+                if (element := self.element(source, n, point)) is not None:
+                    elements.setdefault(_key(_along(place, n)), element)
+
+    def origin(self, source: Piece) -> str | None:
+        """The tensor whose elements it has; None: these were computed, or copied within the memory."""
+        if source.buffer in self.private:
+            return self.passing[source.buffer][0] if source.buffer in self.passing else None
+        return None if source.buffer in self.staged else source.buffer
+
+    def element(self, source: Piece, n: int, point: Mapping[str, Any]) -> _Element | None:
+        """Which element of that tensor its n-th one is, for every unit."""
+        at = _along(self.coords(source, point), n)
+        return self.passing[source.buffer][1].get(_key(at)) if source.buffer in self.private else at
 
     def write(self, to: Piece, source: Piece | None, env: dict[str, Any], frames: list[_Frame]) -> None:
         into = self.staged.get(to.buffer)
@@ -166,32 +189,35 @@ class _Look:
         rotates = len(to.coords) > 1 and any(
             v.name.startswith("slot") for v in to.coords[0].variables()
         )  # named by `pipeline_copies`
-        copied = source is not None and source.buffer not in self.staged and source.buffer not in self.private
+        tensor = source and self.origin(source)
         if not into.held:
-            into.source = source.buffer if copied and source else ""
+            into.source = tensor or ""
         for point, taken in _turns(frames, env):
-            coords = [self.each(e.evaluate(point)) for e in to.coords]
+            own = self.coords(to, point)
+            slot = own[0] * 0
             if rotates:
-                into.slot = int(coords[0][0]) if into.slot is None else into.slot
-                if int(coords[0][0]) != into.slot:
+                into.slot = int(own[0][0]) if into.slot is None else into.slot
+                if int(own[0][0]) != into.slot:
                     continue
-                coords[0] = coords[0] * 0
+                own = own[1:]
+            coords = (slot, *own) if rotates else own
             first = sum(c * int(e.evaluate(env)) for c, e in zip(coords, into.buffer.strides, strict=True)) + 0 * coords[-1]
-            own = coords[1:] if rotates else coords
-            index = [self.each(e.evaluate(point)) for e in source.coords] if copied and source is not None else own
-            for unit in np.flatnonzero(np.broadcast_to(taken, (self.units,))).tolist():
-                at, here = (tuple(int(i[unit]) for i in where) for where in (index, own))
-                for n in range(to.extent):
-                    into.held.setdefault(int(first[unit]) + n, (_along(at, n), unit))
-                    self.own[to.buffer].setdefault(int(first[unit]) + n, _along(here, n))
+            units = np.flatnonzero(np.broadcast_to(taken, (self.units,))).tolist()
+            for n in range(to.extent):
+                here = _along(own, n)
+                at = self.element(source, n, point) if tensor and source else None
+                for unit in units:
+                    address = int(first[unit]) + n
+                    into.held.setdefault(address, (_of_unit(here if at is None else at, unit), unit))
+                    self.own[to.buffer].setdefault(address, _of_unit(here, unit))
 
     def read(self, piece: Piece, by: str, env: dict[str, Any]) -> None:
         of = self.staged.get(piece.buffer)
         if of is None or any(r.by == by for r in of.reads):
             return
-        coords = [self.each(e.evaluate(env)) for e in piece.coords]
+        coords = self.coords(piece, env)
         if len(coords) > 1 and any(v.name.startswith("slot") for v in piece.coords[0].variables()):
-            coords[0] = coords[0] * 0
+            coords = (coords[0] * 0, *coords[1:])
         at = sum(c * int(e.evaluate(env)) for c, e in zip(coords, of.buffer.strides, strict=True))
         size = of.buffer.dtype.bytes
         lanes = np.asarray(at)[: self.lanes]
@@ -204,14 +230,22 @@ class _Look:
             )
         )
 
-    def each(self, value: Any) -> np.ndarray:
-        """A value for every unit."""
-        return np.broadcast_to(np.asarray(value), (self.units,)).astype(int)
+    def coords(self, piece: Piece, point: Mapping[str, Any]) -> _Element:
+        """Of its first element, for every unit."""
+        return tuple([np.broadcast_to(np.asarray(e.evaluate(point)), (self.units,)).astype(int) for e in piece.coords])
 
 
-def _along(at: tuple[int, ...], n: int) -> tuple[int, ...]:
+def _key(at: _Element) -> tuple[bytes, ...]:
+    return tuple([x.tobytes() for x in at])
+
+
+def _of_unit(at: _Element, unit: int) -> tuple[int, ...]:
+    return tuple([int(x[unit]) for x in at])
+
+
+def _along(at: _Element, n: int) -> _Element:
     """The element n further along the last axis."""
-    return (*at[:-1], at[-1] + n) if at else (n,)
+    return (*at[:-1], at[-1] + n) if at else at
 
 
 def _turns(frames: list[_Frame], env: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:

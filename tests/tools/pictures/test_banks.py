@@ -107,6 +107,45 @@ def test_any_layout_and_any_device():
         assert s.held
 
 
+def test_a_copy_through_registers_in_two_loops_keeps_its_elements():
+    """`pipeline` loads a tile ahead in one loop, and stores it in another."""
+    text = f"""{HALF.split("schedule")[0].replace("f16", "f32")}schedule s for hgemm on sm_80:
+    tile m: 32, n: 32 -> block
+    keep C in register
+    tile k: 16 pipeline 2
+    move A -> shared
+    move B -> shared:
+        tile k: 4, n: 4 -> thread
+        move B -> register
+        compute
+    tile m: 2, n: 2 -> thread
+    compute
+"""
+    found = looked(text, "s")
+    for name, source, rows, columns in (("a_shared", "A", 32, 16), ("b_shared", "B", 16, 32)):
+        assert found[name].source == source
+        held = {address: at for address, (at, _) in found[name].held.items()}
+        assert held == {columns * i + j: (i, j) for i in range(rows) for j in range(columns)}
+
+
+def test_a_guard_of_lanes_and_of_all():
+    """One condition has a value for each unit, the other one for all."""
+    text = """op g[M, N, K, B0](A: bf16[K, M], B: bf16[B0, N, K]) -> (C: f32[B0, M, N]):
+    C[b, m, n] = sum(k) f32(A[k, m]) * f32(B[b, n, k])
+schedule s for g on gfx1100:
+    tile b: 1 -> block
+    tile m: 48, n: 40 -> block
+    tile k: 5 -> block by atomic
+    move A -> shared swizzle:
+        move A -> register
+    tile m: 24 -> wave
+    tile m: 4 every 8, n: 2 every 8 -> thread
+    compute
+"""
+    found = looked(text, "s", "hip:gfx1100")["a_shared"]
+    assert {at for at, _ in found.held.values()} >= {(k, m) for k in range(5) for m in range(48)}
+
+
 def test_pictures_say_the_bank_of_each_word():
     (found,) = looked(TURN, "padded").values()
     root = ET.fromstring(banks(found) or "")
