@@ -166,6 +166,11 @@ class View:
     stored_value: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
     keep: Keep | None = None  # the line of what is pointwise and computed by the lines below: a `move` would fill its edges
 
+    def is_written_beyond(self, index: str, r: Range) -> bool:
+        """Did the copy write what it spans of an index also where `r`, what a line below has of it, runs over?"""
+        ends = frozenset((index, r.base + b) for b in r.bounds)
+        return index in self.fully_written and self.filled_extents is not None and ends <= self.filled_extents
+
 
 @dataclass(frozen=True)
 class UnitDigit:

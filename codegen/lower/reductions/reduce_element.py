@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import IndexValue, Load, Masked, Value, neutral_value
+from ....dsl.values import Apply, IndexValue, Load, Masked, Value, loads, neutral_value
 from ...ir.tile_ir import AllReduce, Contribution, If, Stmt, Store
 from ...plan.computations import Computation
 from ...plan.derived_names import ArgreduceIndex, Component
-from ..addressing import coordinates, edge_conds, zero_is_neutral
+from ..addressing import coordinates, edge_conds, zero_is_neutral, zero_of
 from ..leaves.shared_values import bind_shared_values
 from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus, UnitDigit
@@ -40,7 +40,8 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     value, around = bind_shared_values(ctx, focus, computation, conds)
     over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
     if conds and not (kind == "sum" and zero_is_neutral(computation.value, over, focus)):
-        value = Masked(conds, value, neutral_value(kind, value.dtype), value.dtype)
+        factors = _masked_factors(focus, computation.value, value, over, conds) if kind == "sum" else None
+        value = factors or Masked(conds, value, neutral_value(kind, value.dtype), value.dtype)
     value = narrowed(value, dtype)
     if kind in ("argmax", "argmin"):
         return _single_partial(
@@ -52,6 +53,24 @@ def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computat
     contribution = added(focus, whole, bool(conds))
     store = Store(view.buffer, coords, new, span=computation.span, contribution=contribution)
     return _single_partial(ctx, focus, computation, around([store]))
+
+
+def _masked_factors(focus: Focus, term: Value, value: Value, over: tuple[str, ...], conds: tuple[Expr, ...]) -> Value | None:
+    """A product, `value` is the translated `term`, one factor of which is zero where a reduced index ran over, as a staged copy
+    filled it: the other factors are masked. So it stays a product, which is added by one multiply-add, and nothing branches
+    around that factor's loads. None: it has no such factor."""
+    if not (isinstance(term, Apply) and isinstance(value, Apply) and term.fn == value.fn == "mul"):
+        return None
+
+    def is_zero(x: Value) -> bool:
+        written = (focus.views[ld.tensor].is_written_beyond(i, focus.ranges[i]) for ld in loads(x) for i in over)
+        return zero_is_neutral(x, over, focus) and all(written)
+
+    zero = [is_zero(x) for x in term.args]
+    if not any(zero):
+        return None
+    args = (v if z else Masked(conds, v, zero_of(v.dtype), v.dtype) for v, z in zip(value.args, zero, strict=True))
+    return Apply("mul", tuple(args), value.dtype)
 
 
 def _argmax_element(

@@ -32,15 +32,9 @@ MOST = 128
 def may_run_padded(focus: Focus, index: str) -> bool:
     """May loops over what the focus has left of `index` run to its capacity, whatever of it is live?"""
     r = focus.ranges[index]
-    if not _is_short(focus, index):
+    if not _is_short(focus, index) or not _adds_zero(focus, index, focus.computations):
         return False
-    ends = frozenset((index, r.base + b) for b in r.bounds)
-
-    def zero_beyond(load: Load) -> bool:
-        view = focus.views[load.tensor]
-        return index in view.fully_written and view.filled_extents is not None and ends <= view.filled_extents
-
-    return _adds_zero(focus, index, focus.computations) and all(map(zero_beyond, _factors(focus.computations, index)))
+    return all(focus.views[ld.tensor].is_written_beyond(index, r) for ld in _factors(focus.computations, index))
 
 
 def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, below: Node) -> bool:
