@@ -19,7 +19,8 @@ def store_instr_name(low: Lowering, keep: Keep | None, dtype: DType) -> str | No
 
     Taken for whole vectors, where the address is aligned and the tensor large enough; all else is stored as it would be.
 
-    Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory, and
+    Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory, or lanes
+    of the device make no vectors, and
     ModifierArgument where the line has a block, too.
     """
     if keep is None:
@@ -42,6 +43,13 @@ def store_instr_name(low: Lowering, keep: Keep | None, dtype: DType) -> str | No
             f"`{name}` does not store what `{keep.names[0]}` holds in registers",
             keep.span,
             help="leave it out, or name an instruction that copies from registers to a memory",
+        )
+    lanes = ctx.device.levels[-1]
+    if lanes.bytes is None:
+        raise InstrMismatch(
+            f"`{name}` cannot be used here: no vector of lanes stores neighbours of `{keep.names[0]}`",
+            keep.span,
+            help=f"leave `with` out: neighbours that a {lanes.name} holds are stored together where the address allows it",
         )
     of_type = [i for i in fitting if i.operands[0].dtype == dtype]
     ctx.instrs |= {i.name: i for i in of_type}

@@ -108,6 +108,17 @@ def test_refused() -> None:
         compile_program(mod, mod.ops["twice"], mod.schedules["s"], mod.devices["cpu:avx2"])
 
 
+@pytest.mark.parametrize(("device", "instr"), [("sm_80", "store_global_f32x4"), ("gfx942", "store_global_f32x4")])
+def test_refused_where_lanes_make_no_vectors(device: str, instr: str) -> None:
+    """On GPUs a thread's neighbours are stored together anyhow: the line would do nothing."""
+    mod = module(f"tile m: 16, n: 16 -> block\nkeep C in register with {instr}\ntile n: 1 -> thread", "gemm")
+    with pytest.raises(
+        UserError, match=f"`{instr}` cannot be used here: no vector of lanes stores neighbours of `C`"
+    ) as caught:
+        compile_program(mod, mod.ops["gemm"], mod.schedules["s"], mod.device(device))
+    assert caught.value.id == "schedule-instruction-mismatch"
+
+
 def test_a_line_with_an_instruction_has_no_block() -> None:
     mod = module(TWICE.format("keep Y in register with stream:\n        compute"))
     with pytest.raises(UserError, match="both the block and `with stream`") as caught:
@@ -118,7 +129,6 @@ def test_a_line_with_an_instruction_has_no_block() -> None:
 @pytest.mark.parametrize(("device", "instr", "lines", "noted"), [
     ("cpu:avx2", "stream", "tile m: 4 -> core / tile n: 16 / keep C in register with {} / tile n: 1 -> lane", False),
     ("cpu:avx2", "stream", "tile m: 32 -> core / tile n: 16 / keep C in register with {} / tile m: 4 -> lane", True),
-    ("sm_80", "store_global_f32x4", "tile m: 16, n: 16 -> block / keep C in register with {} / tile n: 1 -> thread", True),
 ])  # fmt: skip
 def test_a_note_where_no_vector_is_stored(device: str, instr: str, lines: str, noted: bool) -> None:
     notes = []
