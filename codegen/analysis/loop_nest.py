@@ -6,6 +6,10 @@ Beside the store there may be values that several of its operands share, each in
 
     alloc a: alloc b: a = value(..); b = value(a, ..); dst[..] = value(a, b, ..)
 
+There may be stores to other buffers before it, as that of the index in a step of argmax:
+
+    for x: at = value(..); dst[..] = value(..)
+
 A loop other than the innermost may become the vector's if no two iterations store to the same element (INTERCHANGE).
 """
 
@@ -40,16 +44,18 @@ class NestLoop:
 
 @dataclass(frozen=True)
 class StoreNest:
-    """`guard`: conditions of the store, limits of loops not among them. `shared`: registers and what fills them, in order."""
+    """`guard`: conditions of the store, limits of loops not among them. `shared`: registers and what fills them, in order.
+    `earlier`: stores to other buffers, which come first in an iteration."""
 
     loops: tuple[NestLoop, ...]
     guard: tuple[Expr, ...]
     store: Store
     shared: tuple[tuple[Alloc, Store], ...] = ()
+    earlier: tuple[Store, ...] = ()
 
     @property
     def values(self) -> tuple[Value, ...]:
-        return (*[s.value for _, s in self.shared], self.store.value)
+        return (*[s.value for _, s in self.shared], *[s.value for s in self.earlier], self.store.value)
 
     def around(self, x: NestLoop) -> tuple[NestLoop, ...]:
         return tuple(x2 for x2 in self.loops if x2 is not x)
@@ -58,19 +64,23 @@ class StoreNest:
 def nest_of(s: Stmt) -> StoreNest | None:
     loops: list[NestLoop] = []
     guard: list[Expr] = []
+    earlier: list[Stmt] = []
     while True:
         match s:
-            case For():
+            case _ if earlier and not isinstance(s, Store):
+                return None
+            case For() if s.body:
                 loop = _loop(s)
-                if loop is None or guard or len(s.body) != 1:
+                if loop is None or guard:
                     return None
                 loops.append(loop)
-                (s,) = s.body
-            case If() if not s.orelse and not s.turns and len(s.body) == 1:
+                *earlier, s = s.body
+            case If() if s.body and not s.orelse and not s.turns:
                 guard += s.conds
-                (s,) = s.body
+                *earlier, s = s.body
             case Store() if s.atomic is None:
-                return StoreNest(tuple(loops), tuple(guard), s)
+                others = tuple([x for x in earlier if isinstance(x, Store) and x.atomic is None and x.buffer != s.buffer])
+                return StoreNest(tuple(loops), tuple(guard), s, (), others) if len(others) == len(earlier) else None
             case Alloc():
                 found = _sharing(s)
                 return None if found is None else StoreNest(tuple(loops), tuple(guard), *found)
@@ -118,7 +128,7 @@ def may_be_inner(nest: StoreNest, x: NestLoop, buffer: Buffer) -> bool:
     crossed = nest.loops[at + 1 :]
     if not crossed:
         return True
-    if any(x.var in c.loop.stop.variables() for c in crossed):
+    if nest.earlier or any(x.var in c.loop.stop.variables() for c in crossed):
         return False
     reads = [ld for value in nest.values for ld in loads(value) if ld.tensor == nest.store.buffer]
     if any(ld.indices != nest.store.coords for ld in reads):

@@ -89,13 +89,15 @@ def _plan(state: VectorizerState, nest: StoreNest, x: NestLoop) -> VectorPlan | 
     if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
         return None
     reads: list[VectorAccess] = []
+    changed = {e.buffer for e in nest.earlier}
     for read in _covering(r for value in nest.values for r in _reads(value)):
-        if not state.addressed(read.load.tensor):
+        if not state.addressed(read.load.tensor) or read.load.tensor in changed:
             continue
         access = _access(state, x, state.buffers[read.load.tensor], read.load.indices, read.load, read.masks, read.masked)
         if access is not None:
             reads.append(access)
-    written = _access(state, x, target, store.coords, None) if state.addressed(store.buffer) else None
+    alone = not nest.earlier and state.addressed(store.buffer)
+    written = _access(state, x, target, store.coords, None) if alone else None
     if not reads and written is None:
         return None
     count = max(a.member.count for a in (*reads, *([written] if written else [])))
@@ -291,7 +293,7 @@ class _Chunk:
     def _register_target(self) -> tuple | None:
         """DIRECT: the registers that are stored to, when they lie side by side."""
         store = self.nest.store
-        if self.plan.store is not None or not self.state.in_register(store.buffer):
+        if self.plan.store is not None or self.nest.earlier or not self.state.in_register(store.buffer):
             return None
         return self._side_by_side(store.buffer, store.coords)
 
@@ -325,11 +327,12 @@ class _Chunk:
     # ------------------------------------------------------------ elements
 
     def _element(self, value: Callable[[Value], Value], into: tuple[str, tuple[Expr, ...]] | None = None) -> tuple[Stmt, ...]:
-        """The element `inner`: what is shared of it, and the store, or one to the buffer and the coordinates `into`."""
+        """The element `inner`: what comes before, and the store, or one to the buffer and the coordinates `into`."""
         store = at(self.nest.store, self.x, self.first + self.inner)
         if into is not None:
             store = Store(*into, store.value, span=store.span)
-        stores = [*[at(x, self.x, self.first + self.inner) for _, x in self.nest.shared], store]
+        before = [*[x for _, x in self.nest.shared], *self.nest.earlier]
+        stores = [*[at(x, self.x, self.first + self.inner) for x in before], store]
         body: tuple[Stmt, ...] = tuple([replace(x, value=value(x.value)) for x in stores])
         for alloc, _ in reversed(self.nest.shared):
             body = (replace(alloc, body=body),)
