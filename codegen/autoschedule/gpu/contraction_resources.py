@@ -56,7 +56,8 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     w, o, leaf, stages, split = block_walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
-    room = _result_room(nest, t, o)
+    registers = _registers(nest, t, o)
+    room = _result_room(nest, t, o, registers)
     staged = room > 0
     asked, through = _result_traffic(nest, t, staged, stored)
     exposed: Any = 0
@@ -71,7 +72,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
     return ResourceUse(
         blocks=w.blocks,
         groups=groups,
-        registers=_registers(nest, t, o),
+        registers=registers,
         staged=np.maximum(np.ceil(o.stage * stages), room),
         pipe=leaf * _cycles(nest) * w.iterations + lost,
         issue=(leaf * _issued(nest) + o.fetch) * w.iterations
@@ -99,13 +100,14 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
 
 def result_room(nest: ContractionTemplate, at: dict[str, Any]) -> int:
     """Bytes that a block of one candidate stages of its result at once; 0: the result is not staged."""
-    return int(_result_room(nest, at, _of_depths(nest, at, at["bk"])))
+    o = _of_depths(nest, at, at["bk"])
+    return int(_result_room(nest, at, o, _registers(nest, at, o)))
 
 
-def _result_room(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> Any:
+def _result_room(nest: ContractionTemplate, t: Tiles, o: StepTraffic, registers: Any) -> Any:
     if nest.result is None:
         return 0
-    return nest.result.room(nest.machine, t, _registers(nest, t, o), np.ceil(o.stage * t["stages"]))
+    return nest.result.room(nest.machine, t, registers, np.ceil(o.stage * t["stages"]))
 
 
 def _registers(nest: ContractionTemplate, t: Tiles, o: StepTraffic) -> Any:
@@ -308,7 +310,8 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
     result: Any = 0  # of a block: written, and read by rows
     if nest.result is not None:
         live = nest.result.access.footprint(extents) * prod(w.share[x] for x in w.share if x in nest.result.access.axes)
-        staged_too = _result_room(nest, t, _operands(nest, t)) > 0
+        o = _operands(nest, t)
+        staged_too = _result_room(nest, t, o, _registers(nest, t, o)) > 0
         result = np.where(staged_too, 2 * live * nest.result.access.dtype.bytes, 0)
     # the last step loads what it began with once more (`pipelining.cross_loop`)
     again = np.where(w.steps > w.loops, (t["sets"] - 1) * w.loops, 0)

@@ -69,11 +69,13 @@ class StagedResult:
         Lanes have so many registers, and buffers of the operands so many bytes. Parts of a split reduction are not staged.
         """
         groups, out = t["gm"] * t["gn"], 0
+        unstaged: Any = None  # blocks that are resident without a staged result
         for mine in (groups * self._bytes(self.fragment, t["w" + self.columns]), self.bytes(t)):
             fits = mine <= operands
             if not np.all(fits):
                 more = resident_blocks(machine, groups, registers, np.maximum(mine, operands))
-                fits |= (more > 0) & (more >= resident_blocks(machine, groups, registers, operands))
+                unstaged = resident_blocks(machine, groups, registers, operands) if unstaged is None else unstaged
+                fits |= (more > 0) & (more >= unstaged)
             out = np.where((t["split"] == 0) & fits, mine, out)
         return out
 
