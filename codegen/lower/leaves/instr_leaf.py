@@ -41,7 +41,7 @@ from .check_instr import UnusableInstr, cannot_mask, check_lanes, note_unused, w
 from .fragment_fit import same_fragment
 from .match_instr import FragmentMap, InstrMatch, chosen_terms, domain_indices, fragment_map
 from .operand_address import buffer_of, for_all, is_never_aligned, operand_address, other_memory
-from .scalar_leaf import _registers, lanes_below, lower_element, open_index
+from .scalar_leaf import _registers, element_loops, lanes_below, lower_element, open_index
 from .shared_values import mask_value
 
 
@@ -354,13 +354,12 @@ def _one_by_one(ctx: LoweringContext, focus: Focus, computation: Computation, m:
         others = (fragment_map(m, o.name) for o in m.instr.operands)
         spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
     mine = [i for i in computation.indices if spread.of(i)]
+    reduced = [i for i in computation.reduced if m.extent(i) > 1]
 
-    def reduced(f: Focus, left: list[str]) -> list[Stmt]:
-        if left:
-            return open_index(ctx, f, left[0], 1, False, lambda g: reduced(g, left[1:]))
+    def inner(f: Focus) -> list[Stmt]:
         return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation))
 
-    return reduced(focus, [i for i in computation.reduced if m.extent(i) > 1])
+    return element_loops(ctx, focus, reduced, set(), inner, {})
 
 
 def strip_mask(computation: Computation) -> tuple[Computation, tuple]:

@@ -7,7 +7,8 @@ OWNER_WRITES        initialisation, body and write-back of a register tile use t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from ....dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -66,17 +67,23 @@ def open_index(
 
 
 def element_loops(
-    ctx: LoweringContext, focus: Focus, indices: list[str], cells: set[str], inner: Inner, unroll: dict[str, int]
+    ctx: LoweringContext,
+    focus: Focus,
+    indices: list[str],
+    cells: set[str],
+    inner: Inner,
+    unroll: Mapping[str, int],
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Stmt]:
-    """Loops over single elements of several indices, outermost first."""
+    """Loops over several indices, outermost first: over single elements, or over tiles of these sizes."""
     if not indices:
         return inner(focus)
     first, rest = indices[0], indices[1:]
 
     def deeper(f: Focus) -> list[Stmt]:
-        return element_loops(ctx, f, rest, cells, inner, unroll)
+        return element_loops(ctx, f, rest, cells, inner, unroll, sizes)
 
-    return open_index(ctx, focus, first, 1, first in cells, deeper, unroll.get(first, 1))
+    return open_index(ctx, focus, first, sizes.get(first, 1), first in cells, deeper, unroll.get(first, 1))
 
 
 def scalar_leaf(
@@ -93,17 +100,16 @@ def scalar_leaf(
     hints = dict.fromkeys(names[:1], unroll)
     if spread is None:
         return element_loops(ctx, focus, names, cells, lambda f: lower_element(ctx, f, computation), hints)
-    mine = [i for i in names if spread.of(i)]
-    others = [i for i in names if not spread.of(i)]
+    sizes = {i: n[0] for i in names if (n := spread.of(i)) is not None}
+    mine, others = list(sizes), [i for i in names if i not in sizes]
 
-    def tiles(f: Focus, todo: list[str]) -> list[Stmt]:
-        if not todo:
-            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation), computation)
-        n = spread.of(todo[0])
-        assert n is not None
-        return open_index(ctx, f, todo[0], n[0], True, lambda g: tiles(g, todo[1:]))
+    def fragments(f: Focus) -> list[Stmt]:
+        return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation), computation)
 
-    return element_loops(ctx, focus, others, cells, lambda f: tiles(f, mine), hints)
+    def tiles(f: Focus) -> list[Stmt]:
+        return element_loops(ctx, f, mine, set(mine), fragments, {}, sizes)
+
+    return element_loops(ctx, focus, others, cells, tiles, hints)
 
 
 def _registers(
