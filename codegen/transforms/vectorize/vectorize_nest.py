@@ -90,7 +90,7 @@ def _plan(state: VectorizerState, nest: StoreNest, x: NestLoop) -> VectorPlan | 
         return None
     reads: list[VectorAccess] = []
     changed = {e.buffer for e in nest.earlier}
-    for read in _covering(r for value in nest.values for r in _reads(value)):
+    for read in _covering(r for value in nest.values for r in _reads(value, state.is_inside)):
         if not state.addressed(read.load.tensor) or read.load.tensor in changed:
             continue
         access = _access(state, x, state.buffers[read.load.tensor], read.load.indices, read.load, read.masks, read.masked)
@@ -117,18 +117,27 @@ class _Read:
     wherever: bool = True
 
 
-def _reads(value: Value, masks: tuple[Expr, ...] = (), wherever: bool = True) -> Iterator[_Read]:
+def _reads(
+    value: Value,
+    is_inside: Callable[[Load], bool],
+    masks: tuple[Expr, ...] = (),
+    ours: tuple[Expr, ...] = (),
+    wherever: bool = True,
+) -> Iterator[_Read]:
+    """`ours`: of `masks`, those that are not of a value that may be evaluated `anywhere`. Where the element is inside of its
+    buffer whatever holds, the others do not matter."""
     match value:
         case Load():
-            yield _Read(value, masks, None, wherever)
+            yield _Read(value, ours if is_inside(value) else masks, None, wherever)
         case Masked(value=Load() as load, otherwise=Const()):
-            yield _Read(load, (*masks, *value.conds), value, wherever)
+            yield _Read(load, (*(ours if is_inside(load) else masks), *value.conds), value, wherever)
         case Masked():
-            yield from _reads(value.value, (*masks, *value.conds), wherever)
-            yield from _reads(value.otherwise, masks, False)
+            inner = ours if value.anywhere else (*ours, *value.conds)
+            yield from _reads(value.value, is_inside, (*masks, *value.conds), inner, wherever)
+            yield from _reads(value.otherwise, is_inside, masks, ours, False)
         case _:
             for child in children(value):
-                yield from _reads(child, masks, wherever)
+                yield from _reads(child, is_inside, masks, ours, wherever)
 
 
 def _covering(reads: Iterable[_Read]) -> Iterator[_Read]:

@@ -10,6 +10,7 @@ from ....dsl.device import Device, Instr
 from ....dsl.index.expr import Expr, Var
 from ....dsl.source import Span
 from ....dsl.types import DType
+from ....dsl.values import Load
 from ...analysis.divisibility import MOST, KnownMultiples, Needs, merged_divisors, required_divisors
 from ...analysis.vector_instrs import VectorInstrs, vector_instrs
 from ...ir.free_names import names_of, numbered_name
@@ -55,6 +56,13 @@ class VectorizerState:
         """Whether instructions of memory may reach it. (What one innermost unit alone has is in registers.)"""
         b = self.buffers[buffer]
         return not self.in_register(buffer) and not (b.kind == "local" and b.level == self.device.levels[-1].name)
+
+    def is_inside(self, load: Load) -> bool:
+        """Whether it reads an element of a tile of the program's own, whatever holds where it stands."""
+        b = self.buffers[load.tensor]
+        return b.kind == "local" and all(
+            x.at_least(0) and (n - 1 - x).at_least(0) for x, n in zip(load.indices, b.shape, strict=True)
+        )
 
     def claim(self, buffer: Buffer, address: Expr, bytes_: int) -> AlignmentClaim | None:
         """What makes `bytes_` divide the address of an element (elements from the buffer's beginning); None: nothing can."""

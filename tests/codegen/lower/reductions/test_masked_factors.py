@@ -40,6 +40,25 @@ def test_one_multiply_add_and_no_branch_around_loads() -> None:
     assert not loads
 
 
+def test_no_branch_around_loads_of_a_domain() -> None:
+    """Which terms count differs between rows; the elements are in the tile for all of them."""
+    found = source(TEXT.replace("sum(t)", "sum(t where t <= i)"))
+    assert re.search(r"<= .* \? fma\(.*v_shared", found)
+    assert not re.findall(r"if \([^{]*\) \{\s*i__load_shared", found)
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 16), (21, 13, 16), (1, 5, 16), (3, 0, 16)])
+def test_terms_outside_of_a_domain_do_not_count(sizes: tuple[int, int, int]) -> None:
+    m, t, d = sizes
+    kernel = andiron.compile(TEXT.replace("sum(t)", "sum(t where t <= i)"), target="emulate:sm_80", sizes={"D": d})
+    rng = np.random.default_rng(3)
+    s, v = rng.uniform(0.5, 2, (m, t)).astype(np.float32), rng.normal(size=(t, d)).astype(np.float32)
+    out = poisoned((m, d), np.dtype(np.float32))
+    kernel(s, v, out=out)
+    counts = np.arange(t)[None, :] <= np.arange(m)[:, None]
+    np.testing.assert_allclose(out, (counts / s.astype(float)) @ v, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("sizes", [(8, 8, 16), (9, 13, 16), (1, 1, 16), (3, 0, 16), (16, 7, 16)])
 def test_what_is_beyond_the_end_does_not_count(sizes: tuple[int, int, int]) -> None:
     """There 1 / S is infinite, and V is 0."""
