@@ -203,34 +203,39 @@ def passing_pairs(
             ld.tensor in maker.targets or (ld.tensor in through and reads(through[ld.tensor].value, through)) for ld in loads(v)
         )
 
-    def fitting(ordered: bool) -> Iterator[tuple[InstrMatch, InstrMatch]]:
-        through = {t: w for t, w in pointwise.items() if not ordered or elsewhere.isdisjoint(w.names)}
-        for a, b in product(made, ways):
-            target = a.instr.statement.target
-            if not register(a.instr.operand(target).memory):
-                continue
-            held, read = fragment_map(a, target), [name for name, value in b.operands if reads(value, through)]
-            read = [name for name in read if register(b.instr.operand(name).memory)]
-            if not ordered and any(is_read_as_it_lies(held, fragment_map(b, name)) for name in read):
-                yield a, b
-            if ordered and (orders := [x for name in read if (x := _order(register, held, b, name, most)) is not None]):
-                yield a, replace(b, order=orders[0])
+    def operands(m: InstrMatch, through: Mapping[str, Computation]) -> list[FragmentMap]:
+        """Those in registers that have the result, or what is computed of its elements."""
+        names = [name for name, value in m.operands if register(m.instr.operand(name).memory) and reads(value, through)]
+        return [fragment_map(m, name) for name in names]
 
-    return list(fitting(False)) or list(fitting(True))
+    targets = [(a, a.instr.statement.target) for a in made]
+    results = [(a, fragment_map(a, target)) for a, target in targets if register(a.instr.operand(target).memory)]
+    read = [(b, operands(b, pointwise)) for b in ways]
+    if lying := [(a, b) for a, held in results for b, fs in read if any(is_read_as_it_lies(held, f) for f in fs)]:
+        return lying
+    through = {t: w for t, w in pointwise.items() if elsewhere.isdisjoint(w.names)}
+    free = [(b, operands(b, through), _reordered(register, b)) for b in ways]
+    orders = ((a, b, _order(held, fs, indices, most)) for a, held in results for b, fs, indices in free)
+    return [(a, replace(b, order=order)) for a, b, order in orders if order is not None]
+
+
+def _reordered(register: Callable[[str], bool], m: InstrMatch) -> frozenset[str]:
+    """IN_ORDER. Reduced indices whose operands are all in registers, where elements may be in any order."""
+    s = m.instr.statement
+    reduced = {i for x, i in m.index if s.reduction is not None and x in s.reduction.indices}
+    elsewhere = [fragment_map(m, name) for name, _ in m.operands if not register(m.instr.operand(name).memory)]
+    return frozenset(i for i in reduced if not any(f.of(i) for f in elsewhere))
 
 
 def _order(
-    register: Callable[[str], bool], held: FragmentMap, m: InstrMatch, operand: str, most: Callable[[str], int | None]
+    held: FragmentMap, read: Iterable[FragmentMap], indices: frozenset[str], most: Callable[[str], int | None]
 ) -> TermOrder | None:
-    """IN_ORDER. All operands that have the index must be in registers, where elements may be in any order."""
-    s = m.instr.statement
-    reduced = {i for x, i in m.index if s.reduction is not None and x in s.reduction.indices}
-    for i, _, _ in held.maps:
-        others = [name for name, _ in m.operands if fragment_map(m, name).of(i)]
-        if i in reduced and all(register(m.instr.operand(name).memory) for name in others):
-            order = fitting_order(held, fragment_map(m, operand), i)
-            return order if order is not None and order.span <= (most(i) or order.span) else None
-    return None
+    """IN_ORDER. Of terms along the first of these indices that is held, for the first operand that has one."""
+    i = next((i for i, _, _ in held.maps if i in indices), None)
+    if i is None:
+        return None
+    orders = (order for f in read if (order := fitting_order(held, f, i)) is not None)
+    return next((order for order in orders if order.span <= (most(i) or order.span)), None)
 
 
 def _beyond(low: Lowering, m: InstrMatch) -> int:
