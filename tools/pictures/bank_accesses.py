@@ -167,8 +167,8 @@ class _Look:
         elements = self.passing.setdefault(to.buffer, (tensor, {}))[1]
         for point, _ in _turns(frames, env):
             place = self.coords(to, point)
-            for n in range(to.extent):
-                if (element := self.element(source, n, point)) is not None:
+            for n, element in enumerate(self.elements(source, to.extent, point)):
+                if element is not None:
                     elements.setdefault(_key(_along(place, n)), element)
 
     def origin(self, source: Piece) -> str | None:
@@ -177,10 +177,14 @@ class _Look:
             return self.passing[source.buffer][0] if source.buffer in self.passing else None
         return None if source.buffer in self.staged else source.buffer
 
-    def element(self, source: Piece, n: int, point: Mapping[str, Any]) -> _Element | None:
-        """Which element of that tensor its n-th one is, for every unit."""
-        at = _along(self.coords(source, point), n)
-        return self.passing[source.buffer][1].get(_key(at)) if source.buffer in self.private else at
+    def elements(self, source: Piece, count: int, point: Mapping[str, Any]) -> list[_Element | None]:
+        """Which elements of that tensor its first ones are, for every unit."""
+        first = self.coords(source, point)
+        places = [_along(first, n) for n in range(count)]
+        if source.buffer not in self.private:
+            return list(places)
+        known = self.passing[source.buffer][1]
+        return [known.get(_key(at)) for at in places]
 
     def write(self, to: Piece, source: Piece | None, env: dict[str, Any], frames: list[_Frame]) -> None:
         into = self.staged.get(to.buffer)
@@ -192,20 +196,18 @@ class _Look:
         tensor = source and self.origin(source)
         if not into.held:
             into.source = tensor or ""
+        strides = into.buffer.strides[1:] if rotates else into.buffer.strides
         for point, taken in _turns(frames, env):
             own = self.coords(to, point)
-            slot = own[0] * 0
             if rotates:
                 into.slot = int(own[0][0]) if into.slot is None else into.slot
                 if int(own[0][0]) != into.slot:
                     continue
                 own = own[1:]
-            coords = (slot, *own) if rotates else own
-            first = sum(c * int(e.evaluate(env)) for c, e in zip(coords, into.buffer.strides, strict=True)) + 0 * coords[-1]
+            first = sum(c * int(e.evaluate(env)) for c, e in zip(own, strides, strict=True)) + 0 * own[-1]
             units = np.flatnonzero(np.broadcast_to(taken, (self.units,))).tolist()
-            for n in range(to.extent):
+            for n, at in enumerate(self.elements(source, to.extent, point) if tensor and source else [None] * to.extent):
                 here = _along(own, n)
-                at = self.element(source, n, point) if tensor and source else None
                 for unit in units:
                     address = int(first[unit]) + n
                     into.held.setdefault(address, (_of_unit(here if at is None else at, unit), unit))
